@@ -1,0 +1,45 @@
+"""Registered clusters and their snapshots. Fields and constraints only."""
+
+from django.db import models
+
+
+class Cluster(models.Model):
+    """A Kubernetes cluster that the console watches.
+
+    `credential` is encrypted at rest and never leaves the server. `kube_system_uid` pins the
+    cluster: another one answering behind the same URL is refused.
+    `problems`: what the watcher could not read, one {"kind", "message"} each.
+    """
+
+    name = models.SlugField(max_length=63, unique=True)
+    server = models.URLField(max_length=300)
+    ca_certificate = models.TextField(blank=True)
+    credential = models.TextField(blank=True)
+    kube_system_uid = models.CharField(max_length=64, blank=True)
+    version = models.CharField(max_length=40, blank=True)
+    is_active = models.BooleanField(default=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    watched_at = models.DateTimeField(null=True, help_text="last time the watcher heard from it")
+    watch_error = models.TextField(blank=True)
+    problems = models.JSONField(default=list)
+
+    class Meta:
+        ordering = ["name"]
+
+
+class Snapshot(models.Model):
+    """One immutable picture, as the planner reads it.
+
+    `body` is the compressed `planner.snapshot.Snapshot`; `summary` holds the few numbers that
+    lists and tiles show without opening it.
+    """
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="snapshots")
+    taken_at = models.DateTimeField()
+    digest = models.CharField(max_length=64)
+    body = models.BinaryField()
+    summary = models.JSONField(default=dict)
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [models.Index(fields=["cluster", "-id"])]

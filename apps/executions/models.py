@@ -1,0 +1,115 @@
+"""An approved plan being carried out, one step at a time. Fields and constraints only."""
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from apps.executions.states import TERMINAL, ExecutionState, StepKind, StepState
+from apps.plans.models import Plan, PlanVersion
+
+
+class Execution(models.Model):
+    """One try at carrying out one approved version.
+
+    `fence` counts claims: a worker whose fence is older than the row's writes nothing.
+    `lease_until` is by the database's clock. `visited_at`: last time a runner looked at it.
+    `outcome`: what was promised and what was found, written when it closes.
+    """
+
+    plan = models.ForeignKey(Plan, on_delete=models.PROTECT, related_name="+")
+    version = models.ForeignKey(PlanVersion, on_delete=models.PROTECT, related_name="+")
+    state = models.CharField(max_length=20, choices=ExecutionState.choices, default=ExecutionState.QUEUED)
+    state_reason = models.TextField(blank=True)
+    started_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    deadline_at = models.DateTimeField(null=True)
+    fence = models.BigIntegerField(default=0)
+    lease_until = models.DateTimeField(null=True)
+    lease_owner = models.CharField(max_length=120, blank=True)
+    visited_at = models.DateTimeField(null=True)
+    outcome = models.JSONField(default=dict)
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["plan"],
+                condition=~Q(state__in=sorted(TERMINAL)),
+                name="one_open_execution_per_plan",
+            )
+        ]
+
+
+class Step(models.Model):
+    """A unit of crash safety: one effect on one object.
+
+    `target`: what it acts on, told for people ("pod ml/lora-3", "node a100-07"). `params`: what it
+    needs (uids, names, requests), fixed at start. `observed`: what was last seen. `move`: the
+    plan's move number, 0 for steps of the whole execution. `attempts` counts requests sent.
+    """
+
+    execution = models.ForeignKey(Execution, on_delete=models.PROTECT, related_name="steps")
+    position = models.PositiveIntegerField()
+    wave = models.PositiveIntegerField(default=0)
+    move = models.PositiveIntegerField(default=0)
+    kind = models.CharField(max_length=40, choices=StepKind.choices)
+    target = models.CharField(max_length=260)
+    params = models.JSONField(default=dict)
+    observed = models.JSONField(default=dict)
+    state = models.CharField(max_length=20, choices=StepState.choices, default=StepState.PENDING)
+    reason = models.TextField(blank=True)
+    attempts = models.PositiveIntegerField(default=0)
+    retry_at = models.DateTimeField(null=True)
+    deadline_at = models.DateTimeField(null=True)
+    intent_at = models.DateTimeField(null=True)
+    issued_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["position"]
+        constraints = [
+            models.UniqueConstraint(fields=["execution", "position"], name="one_step_at_a_position")
+        ]
+
+
+class StepEvent(models.Model):
+    """What happened to a step or its execution, in order: the live page's event list."""
+
+    execution = models.ForeignKey(Execution, on_delete=models.PROTECT, related_name="events")
+    step = models.ForeignKey(Step, null=True, on_delete=models.PROTECT, related_name="events")
+    at = models.DateTimeField()
+    fence = models.BigIntegerField(default=0)
+    state = models.CharField(max_length=20)
+    message = models.TextField()
+
+    class Meta:
+        ordering = ["id"]
+
+
+class Claim(models.Model):
+    """What an open execution has for itself: one active plan per node, pod or workload.
+
+    `subject`: "node:<uid>", "pod:<uid>", "workload:<uid>", prefixed by the cluster's name.
+    Deleted when the execution reaches a terminal state.
+    """
+
+    execution = models.ForeignKey(Execution, on_delete=models.CASCADE, related_name="claims")
+    subject = models.CharField(max_length=200, unique=True)
+
+
+class Steering(models.Model):
+    """One replacement that the admission webhook is to gate.
+
+    `owner_uid`: the controller whose next pods are meant; `pod_name` only where it is known before
+    (StatefulSet). `admitted_uid`: the admission request that took it; empty while it is open.
+    """
+
+    step = models.OneToOneField(Step, on_delete=models.CASCADE, related_name="steering")
+    name = models.CharField(max_length=120, unique=True)
+    secret = models.CharField(max_length=64)
+    owner_uid = models.CharField(max_length=64, db_index=True)
+    pod_name = models.CharField(max_length=253, blank=True)
+    admitted_uid = models.CharField(max_length=64, blank=True)
+    closed_at = models.DateTimeField(null=True)

@@ -1,0 +1,119 @@
+"""What the rest of the project may ask of a cluster. The only door to Kubernetes.
+
+`KubernetesGateway` (kubernetes_gateway.py) answers for a live cluster over HTTPS. Objects are the
+API's own JSON (dicts); `translate` turns them into the planner's types. There is deliberately no
+method that deletes a workload's pod, evicts without a UID, or sets a grace period of zero.
+Every method may raise an error of `apps.kube.errors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Where a kind lives: ("", "v1", "pods", True) or ("apps", "v1", "replicasets", True)."""
+
+    group: str
+    version: str
+    plural: str
+    namespaced: bool
+
+    @property
+    def path(self) -> str:
+        return f"/api/{self.version}" if not self.group else f"/apis/{self.group}/{self.version}"
+
+
+NODES = Kind("", "v1", "nodes", False)
+PODS = Kind("", "v1", "pods", True)
+NAMESPACES = Kind("", "v1", "namespaces", False)
+EVENTS = Kind("", "v1", "events", True)
+REPLICASETS = Kind("apps", "v1", "replicasets", True)
+DEPLOYMENTS = Kind("apps", "v1", "deployments", True)
+STATEFULSETS = Kind("apps", "v1", "statefulsets", True)
+DAEMONSETS = Kind("apps", "v1", "daemonsets", True)
+JOBS = Kind("batch", "v1", "jobs", True)
+BUDGETS = Kind("policy", "v1", "poddisruptionbudgets", True)
+PRIORITY_CLASSES = Kind("scheduling.k8s.io", "v1", "priorityclasses", False)
+POD_GROUPS = Kind("scheduling.x-k8s.io", "v1alpha1", "podgroups", True)
+WEBHOOKS = Kind("admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", False)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectList:
+    """A whole LIST (all pages) and the revision that a watch goes on from."""
+
+    objects: list[Json]
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    """type: ADDED, MODIFIED, DELETED or BOOKMARK."""
+
+    type: str
+    object: Json
+
+
+class Gateway(Protocol):
+    """Time-outs: connect 3 s, read 10 s unless settings say otherwise."""
+
+    def version(self) -> str:
+        """The server's gitVersion, for example "v1.36.2"."""
+
+    def cluster_uid(self) -> str:
+        """UID of the namespace kube-system: the identity of the cluster."""
+
+    def list_objects(
+        self,
+        kind: Kind,
+        *,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> ObjectList: ...
+
+    def watch(self, kind: Kind, *, resource_version: str, seconds: int) -> Iterator[WatchEvent]:
+        """One watch request. Raises Expired on 410; ends when the server ends it."""
+
+    def get_object(self, kind: Kind, name: str, *, namespace: str | None = None) -> Json | None:
+        """None if there is no such object."""
+
+    def create_object(
+        self, kind: Kind, body: Json, *, namespace: str | None = None, dry_run: bool = False
+    ) -> Json:
+        """Raises AlreadyExists on 409 with that reason."""
+
+    def patch_object(
+        self,
+        kind: Kind,
+        name: str,
+        body: Json,
+        *,
+        namespace: str | None = None,
+        subresource: str = "",
+        strategic: bool = False,
+    ) -> Json:
+        """Merge patch (or strategic merge). Put metadata.resourceVersion (and uid) in `body` to guard it."""
+
+    def delete_own_object(self, kind: Kind, name: str, *, uid: str, namespace: str | None = None) -> None:
+        """Delete something this console made: refused unless it carries our label `defrag.gpu.internal/owned`.
+        Gone already is fine; another UID raises Conflict."""
+
+    def evict_pod(
+        self, namespace: str, name: str, *, uid: str, grace_seconds: int | None = None, dry_run: bool = False
+    ) -> None:
+        """Ask for the eviction of exactly this pod. Raises BudgetExhausted (429 of a PDB, with its
+        message and retry_after), TooManyRequests (429 of fairness), SeveralBudgets (500), Conflict
+        (409: another UID), NotFound (gone)."""
+
+    def may(self, verb: str, kind: Kind, *, namespace: str = "", subresource: str = "") -> bool:
+        """SelfSubjectAccessReview."""
+
+    def record_event(self, involved: Mapping[str, str], *, reason: str, message: str) -> None:
+        """An Event on an owner's object, so that people hear of it."""

@@ -1,0 +1,313 @@
+"""What is installed in a cluster and what sits on it.
+
+Frozen facts only. Nothing here decides, reads a database, looks at a clock or talks to a
+cluster. Everything the planner knows about the world enters through these types.
+
+Units: CPU in millicores, memory and ephemeral storage in bytes, every other resource as a
+count. GPU shares in milli-GPU (1000 is one whole device), GPU memory in MiB, times in
+seconds since the epoch (float, UTC). `None` always means "not known", never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+Quantities = Mapping[str, int]
+"""Resource name -> amount. "cpu" in millicores, "memory" in bytes, "pods" and extended resources as counts."""
+
+
+class LinkClass(StrEnum):
+    """How closely two GPUs of one node are tied, best first. UNKNOWN is never "no link"."""
+
+    NVLINK = "nvlink"
+    PCIE_SWITCH = "pcie-switch"
+    NUMA = "numa"
+    NODE = "node"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class MigInstance:
+    """A run of memory slices on one GPU, cut to a profile such as ``3g.40gb``.
+
+    start_slice: first memory slice it occupies, 0-based (NVML's placement ``start``); None if unknown.
+    """
+
+    profile: str
+    start_slice: int | None = None
+    uuid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One physical device.
+
+    index: position on the node as the driver numbers it. uuid: "" where nobody tells it.
+    memory_mib: framebuffer in MiB. numa: CPU NUMA node. pcie_switch: opaque name of its switch.
+    """
+
+    index: int
+    uuid: str = ""
+    memory_mib: int | None = None
+    numa: int | None = None
+    pcie_switch: str | None = None
+    bus_id: str = ""
+    healthy: bool = True
+    instances: tuple[MigInstance, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """The link matrix of one node.
+
+    links: n x n raw codes in the order of the node's GPUs ("X" on the diagonal; "NV18", "PIX",
+    "PXB", "PHB", "NODE", "SYS", other vendors' words as they come). nics: (name, NUMA node).
+    source: who said so ("nvml", "text", ...). observed_at: when, or None.
+    """
+
+    links: tuple[tuple[str, ...], ...]
+    nics: tuple[tuple[str, int | None], ...] = ()
+    nic_links: tuple[tuple[str, ...], ...] = ()
+    source: str = ""
+    observed_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """One pod's share of one device, as some source tells it.
+
+    device: uuid of a GPU or of a MIG instance. milli: 1000 for a whole device.
+    """
+
+    pod_uid: str
+    device: str
+    milli: int = 1000
+    memory_mib: int | None = None
+    container: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    key: str
+    value: str = ""
+    effect: str = "NoSchedule"
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """As in Kubernetes: an empty key with operator Exists tolerates everything."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+    seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One matchExpression. operator: In, NotIn, Exists, DoesNotExist, Gt, Lt."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    """All requirements must hold; no requirements at all selects everything."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTerm:
+    """One nodeSelectorTerm: labels and fields (metadata.name) are ANDed; terms are ORed by their owner."""
+
+    labels: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodTerm:
+    """One required pod (anti-)affinity term. namespaces: () means the pod's own namespace;
+    all_namespaces is set by an empty namespaceSelector. selector None matches no pod."""
+
+    topology_key: str
+    selector: LabelSelector | None
+    namespaces: tuple[str, ...] = ()
+    all_namespaces: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadConstraint:
+    """A topologySpreadConstraint with whenUnsatisfiable DoNotSchedule (others are not kept)."""
+
+    topology_key: str
+    max_skew: int
+    selector: LabelSelector | None
+    min_domains: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node as the API server and its annotations tell it.
+
+    uid: a node name is reused after re-creation, the uid never.
+    hostname: value of the label kubernetes.io/hostname, "" if it has none.
+    gpu_resource: the resource its whole GPUs are asked by ("nvidia.com/gpu"), "" without GPUs.
+    model: GPU model without any sharing suffix ("A100-SXM4-80GB"), "" if unknown.
+    gpus: in driver order; known even when only their number is known (then without uuid).
+    holdings: which pod holds which device; None when no source tells it ("unknown on this node").
+    cordon: our own cordon annotation's raw JSON, "" if the cordon is somebody else's or absent.
+    stale_since: set when the node's own facts are older than they may be, or it is not Ready.
+    warnings: one sentence for each thing that could not be read or does not agree (drift).
+    """
+
+    name: str
+    uid: str = ""
+    resource_version: str = ""
+    hostname: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    ready: bool = True
+    ready_reason: str = ""
+    capacity: Quantities = field(default_factory=dict)
+    allocatable: Quantities = field(default_factory=dict)
+    vendor: str = ""
+    model: str = ""
+    gpu_resource: str = ""
+    gpus: tuple[Gpu, ...] = ()
+    topology: Topology | None = None
+    holdings: tuple[Holding, ...] | None = None
+    holdings_observed_at: float | None = None
+    pool: str = ""
+    rack: str = ""
+    zone: str = ""
+    cordon: str = ""
+    created_at: float = 0.0
+    stale_since: float | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod, by UID.
+
+    requests: effective requests (max of app containers + sidecars and each init step), with
+    "pods": 1 left out. phase: as Kubernetes says. holds_resources is derived, see `is_holding`.
+    workload: uid of the controller owner that recreates it, "" for a bare pod.
+    owner_kind: kind of that direct owner ("ReplicaSet", "StatefulSet", "Job", "DaemonSet", "Node", ...).
+    gang: key "namespace/name" of its gang, "" if it belongs to none.
+    link: wanted link class from the annotation defrag.gpu.internal/link, None without a wish.
+    gates: names of scheduling gates. steering: our own annotation defrag.gpu.internal/migration.
+    hold: True for a paper hold of ours (never load, never moved).
+    protections: one sentence for each reason why nobody may move it without a waiver.
+    warnings: what could not be read.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    node_name: str = ""
+    phase: str = "Pending"
+    ready: bool = False
+    terminating: bool = False
+    requests: Quantities = field(default_factory=dict)
+    gpu_milli: int = 1000
+    gpu_memory_mib: int | None = None
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    node_terms: tuple[NodeTerm, ...] = ()
+    pod_affinity: tuple[PodTerm, ...] = ()
+    pod_anti_affinity: tuple[PodTerm, ...] = ()
+    spread: tuple[SpreadConstraint, ...] = ()
+    host_ports: tuple[int, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    priority: int = 0
+    priority_class: str = ""
+    preemption_policy: str = "PreemptLowerPriority"
+    scheduler: str = "default-scheduler"
+    workload: str = ""
+    owner_kind: str = ""
+    gang: str = ""
+    link: LinkClass | None = None
+    gates: tuple[str, ...] = ()
+    nominated_node: str = ""
+    steering: str = ""
+    hold: bool = False
+    service: str = ""
+    environment: str = ""
+    grace_seconds: int = 30
+    created_at: float = 0.0
+    started_at: float | None = None
+    checkpointed_at: float | None = None
+    unschedulable_message: str = ""
+    volumes_pin_node: bool = False
+    protections: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def is_holding(self) -> bool:
+        """Bound and not finished: its requests count on its node (terminating pods still hold)."""
+        return bool(self.node_name) and self.phase not in ("Succeeded", "Failed")
+
+    @property
+    def is_pending(self) -> bool:
+        """Waits for a node. Paper holds of ours do not count as waiting."""
+        return not self.node_name and self.phase == "Pending" and not self.terminating and not self.hold
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """The owner that recreates pods (ReplicaSet, StatefulSet, Job, ...).
+
+    parent: uid of its own controller (a ReplicaSet's Deployment), "". display: name a person
+    knows it by (the Deployment's). updating: a rollout is under way.
+    """
+
+    uid: str
+    kind: str
+    namespace: str
+    name: str
+    parent: str = ""
+    display: str = ""
+    replicas: int | None = None
+    ready_replicas: int | None = None
+    min_ready_seconds: int = 0
+    updating: bool = False
+    protected: bool = False
+    backoff_limit: int | None = None
+    failed_pods: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DisruptionBudget:
+    """A PodDisruptionBudget. observed: its status is up to date with its generation."""
+
+    namespace: str
+    name: str
+    uid: str
+    selector: LabelSelector | None
+    disruptions_allowed: int = 0
+    current_healthy: int = 0
+    desired_healthy: int = 0
+    expected_pods: int = 0
+    observed: bool = True
+    always_allow_unhealthy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """Pods that start together or not at all. key: "namespace/name"."""
+
+    key: str
+    min_members: int
+    kind: str = "PodGroup"

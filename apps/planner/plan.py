@@ -1,0 +1,83 @@
+"""What a planner proposes: ordered moves for one snapshot, and how good they are. Facts only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Goal(StrEnum):
+    FREE_NODES = "free-nodes"
+    UNLOCK = "unlock"
+    MIG = "mig"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One pod's eviction and its new placement.
+
+    order: 1-based; every prefix of the moves leaves a state in which all pods fit. wave: 1-based;
+    moves of one wave may run in parallel. gpus: whole GPUs it holds (0 for a CPU pod).
+    cost: seconds of interrupted work x GPUs, weighted. reason, risk: one sentence each;
+    risk_level: low | medium | high.
+    """
+
+    order: int
+    wave: int
+    pod_uid: str
+    pod: str
+    source: str
+    target: str
+    gpus: int
+    cost: float
+    reason: str
+    risk: str = ""
+    risk_level: str = "low"
+    workload_uid: str = ""
+    source_uid: str = ""
+    target_uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """Room that is freed for a pending pod: it may start on `node` when the moves are done."""
+
+    pod_uid: str
+    pod: str
+    node: str
+    node_uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What the planner would not do, and why, in a sentence."""
+
+    pod: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A plan for one snapshot.
+
+    freed_nodes: names of nodes that become wholly free and were not before (for unlock: those
+    made free and then given to the gang). unlocked: keys of the pending pods that can start.
+    lower_bound: for free-nodes an upper bound on the number of freed nodes, else the fewest
+    moves that could possibly do it. gap: see spec; 0 when proven optimal.
+    """
+
+    goal: Goal
+    moves: tuple[Move, ...] = ()
+    freed_nodes: tuple[str, ...] = ()
+    unlocked: tuple[str, ...] = ()
+    unlocked_gpus: int = 0
+    hand_overs: tuple[HandOver, ...] = ()
+    cost: float = 0.0
+    lower_bound: float = 0.0
+    gap: float = 0.0
+    proven_optimal: bool = False
+    relaxed: tuple[str, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    sentence: str = ""
+    measures: Mapping[str, float] = field(default_factory=dict)

@@ -1,0 +1,63 @@
+"""One immutable picture of a cluster, and the look-ups that every rule needs.
+
+Built by `apps.kube.translate` from API objects (live or from a dump), stored by
+`apps.clusters`, read by everything that decides or draws. A snapshot never changes;
+`with_pods` returns a new one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from apps.planner.inventory import DisruptionBudget, Gang, Node, Pod, Workload
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """nodes by name; pods, workloads and budgets by uid; gangs by key "namespace/name".
+
+    taken_at: epoch seconds of the newest fact in it. problems: one sentence for each part of
+    the cluster that could not be read (no permission, unknown resource); the rest stands.
+    """
+
+    cluster: str
+    taken_at: float
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    pods: Mapping[str, Pod] = field(default_factory=dict)
+    workloads: Mapping[str, Workload] = field(default_factory=dict)
+    budgets: Mapping[str, DisruptionBudget] = field(default_factory=dict)
+    gangs: Mapping[str, Gang] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+    @cached_property
+    def pods_by_node(self) -> Mapping[str, tuple[Pod, ...]]:
+        """Pods that hold resources, by the name of their node, in a fixed order (uid)."""
+        found: dict[str, list[Pod]] = defaultdict(list)
+        for uid in sorted(self.pods):
+            pod = self.pods[uid]
+            if pod.is_holding:
+                found[pod.node_name].append(pod)
+        return {name: tuple(pods) for name, pods in found.items()}
+
+    @cached_property
+    def pending_pods(self) -> tuple[Pod, ...]:
+        """Pods that wait for a node: by priority, then oldest first, then uid."""
+        waiting = [pod for pod in self.pods.values() if pod.is_pending]
+        return tuple(sorted(waiting, key=lambda pod: (-pod.priority, pod.created_at, pod.uid)))
+
+    def pods_on(self, node_name: str) -> tuple[Pod, ...]:
+        return self.pods_by_node.get(node_name, ())
+
+    def workload_name(self, pod: Pod) -> str:
+        """The name a person knows the pod's workload by; the pod's own name for a bare pod."""
+        workload = self.workloads.get(pod.workload)
+        if workload is None:
+            return pod.gang.partition("/")[2] or pod.name
+        return workload.display or workload.name
+
+    def with_pods(self, changed: Iterable[Pod]) -> Snapshot:
+        """The same cluster with some pods replaced (by uid)."""
+        return replace(self, pods={**self.pods, **{pod.uid: pod for pod in changed}})

@@ -1,0 +1,70 @@
+"""Plans and the decisions made on them. Fields and constraints only; services make the changes."""
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from apps.clusters.models import Cluster, Snapshot
+from apps.plans.states import PlanState
+
+
+class Plan(models.Model):
+    """What the planner proposes for one snapshot, waiting for a person's decision.
+
+    `request`: what was asked ({"goal", "workload", "max_moves", "seconds"}). `current` is the
+    version that people see; an edit makes a new one, and an approval names one version's digest.
+    """
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="plans")
+    title = models.CharField(max_length=200)
+    state = models.CharField(max_length=20, choices=PlanState.choices, default=PlanState.DRAFT)
+    request = models.JSONField(default=dict)
+    created_at = models.DateTimeField(auto_now_add=True)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    edited_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    proposed_at = models.DateTimeField(null=True)
+    expires_at = models.DateTimeField(null=True)
+    state_reason = models.TextField(blank=True, help_text="why it is stale, expired, rejected or withdrawn")
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.CheckConstraint(
+                name="a_proposed_plan_expires",
+                condition=~Q(state__in=[PlanState.PROPOSED, PlanState.APPROVED])
+                | Q(expires_at__isnull=False),
+            )
+        ]
+
+
+class PlanVersion(models.Model):
+    """One immutable version: `body` is the whole plan as JSON, `digest` its sha256."""
+
+    plan = models.ForeignKey(Plan, on_delete=models.PROTECT, related_name="versions")
+    number = models.PositiveIntegerField()
+    snapshot = models.ForeignKey(Snapshot, null=True, on_delete=models.SET_NULL, related_name="+")
+    snapshot_taken_at = models.DateTimeField()
+    snapshot_digest = models.CharField(max_length=64)
+    body = models.JSONField()
+    digest = models.CharField(max_length=64)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["number"]
+        constraints = [models.UniqueConstraint(fields=["plan", "number"], name="one_version_per_number")]
+
+
+class Decision(models.Model):
+    """One person's word on one version. An approval stands for exactly that digest."""
+
+    plan = models.ForeignKey(Plan, on_delete=models.PROTECT, related_name="decisions")
+    version = models.ForeignKey(PlanVersion, on_delete=models.PROTECT, related_name="+")
+    digest = models.CharField(max_length=64)
+    verdict = models.CharField(max_length=20, choices=[("approved", "approved"), ("rejected", "rejected")])
+    comment = models.TextField(blank=True)
+    decided_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    decided_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["version"], name="one_decision_per_version")]

@@ -1,0 +1,39 @@
+"""The life of a plan, drawn once.
+
+DRAFT --> PROPOSED --> APPROVED --> (EXPIRED | STALE | WITHDRAWN while not begun)
+  |           |------> REJECTED
+  |           |------> STALE      the cluster moved on before anyone decided
+  |           |------> EXPIRED    nobody decided in time
+  |-----------|------> WITHDRAWN  its author took it back
+
+What happens to an approved plan afterwards is told by its execution; the plan never learns of it.
+"""
+
+from django.db import models
+
+
+class PlanState(models.TextChoices):
+    DRAFT = "draft"
+    PROPOSED = "proposed"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    STALE = "stale"
+    EXPIRED = "expired"
+    WITHDRAWN = "withdrawn"
+
+
+ALLOWED: dict[PlanState, set[PlanState]] = {
+    PlanState.DRAFT: {PlanState.PROPOSED, PlanState.WITHDRAWN, PlanState.STALE},
+    PlanState.PROPOSED: {
+        PlanState.APPROVED,
+        PlanState.REJECTED,
+        PlanState.STALE,
+        PlanState.EXPIRED,
+        PlanState.WITHDRAWN,
+    },
+    PlanState.APPROVED: {PlanState.STALE, PlanState.EXPIRED, PlanState.WITHDRAWN},
+    PlanState.REJECTED: set(),
+    PlanState.STALE: set(),
+    PlanState.EXPIRED: set(),
+    PlanState.WITHDRAWN: set(),
+}
