@@ -160,6 +160,9 @@ class Node:
     gpu_resource: the resource its whole GPUs are asked by ("nvidia.com/gpu"), "" without GPUs.
     model: GPU model without any sharing suffix ("A100-SXM4-80GB"), "" if unknown.
     gpus: in driver order; known even when only their number is known (then without uuid).
+    sharing: "" for whole devices, else how one device is split between pods ("time-slicing", "mps", ...).
+    shares_per_gpu: how many units of `gpu_resource` one physical GPU is advertised as (1 without sharing).
+    mig_strategy: "single", "mixed", "none" or "" if nobody says.
     holdings: which pod holds which device; None when no source tells it ("unknown on this node").
     cordon: our own cordon annotation's raw JSON, "" if the cordon is somebody else's or absent.
     stale_since: set when the node's own facts are older than they may be, or it is not Ready.
@@ -181,6 +184,9 @@ class Node:
     model: str = ""
     gpu_resource: str = ""
     gpus: tuple[Gpu, ...] = ()
+    sharing: str = ""
+    shares_per_gpu: int = 1
+    mig_strategy: str = ""
     topology: Topology | None = None
     holdings: tuple[Holding, ...] | None = None
     holdings_observed_at: float | None = None
