@@ -6,11 +6,15 @@ from celery import Celery
 from celery.signals import setup_logging
 from django_structlog.celery.steps import DjangoStructLogInitStep
 
+from console.pipeline import SCHEDULE
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings.production")
 
 app = Celery("console")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.steps["worker"].add(DjangoStructLogInitStep)
+app.conf.beat_schedule = SCHEDULE
+app.conf.beat_scheduler = "django_celery_beat.schedulers:DatabaseScheduler"
 app.autodiscover_tasks()
 
 

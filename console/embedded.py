@@ -7,6 +7,7 @@ and is proved to be ours before its address is handed out (an open port proves n
 
 from __future__ import annotations
 
+import ctypes
 import os
 import secrets
 import shutil
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 READY_SECONDS = 60
+PR_SET_PDEATHSIG = 1
 
 
 class EmbeddedServerFailed(Exception):
@@ -43,6 +45,11 @@ class EmbeddedServer:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+
+def die_with_parent() -> None:
+    """Run in a new child before its program: Linux ends it (SIGTERM) when its parent is gone, however."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def free_port() -> int:
@@ -86,6 +93,7 @@ def start_postgres(folder: Path, *, durable: bool = True) -> EmbeddedServer:
             stderr=output,
             stdin=subprocess.DEVNULL,
             start_new_session=True,
+            preexec_fn=die_with_parent,
             cwd=folder,
         )
     server = EmbeddedServer(
@@ -116,6 +124,7 @@ def start_valkey(folder: Path) -> EmbeddedServer:
             stderr=output,
             stdin=subprocess.DEVNULL,
             start_new_session=True,
+            preexec_fn=die_with_parent,
         )
     server = EmbeddedServer("valkey", f"redis://:{password}@127.0.0.1:{port}/0", process, signal.SIGTERM)
     client = redis.Redis.from_url(server.url, socket_connect_timeout=1, socket_timeout=1)

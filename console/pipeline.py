@@ -1,4 +1,21 @@
-"""The beat schedule; reads as the list of stages. Each entry is only a timer: every stage would be
-right on its timer alone, messages merely make it faster."""
+"""The beat schedule; reads as the list of stages.
 
-SCHEDULE: dict[str, dict] = {}
+Each entry is only a timer: every stage would be right on its timer alone, messages merely make it
+faster. An entry that was not picked up before the next one is due is dropped (`expires`).
+"""
+
+from typing import Any
+
+
+def _every(seconds: float, task: str) -> dict[str, Any]:
+    return {"task": task, "schedule": seconds, "options": {"expires": seconds}}
+
+
+SCHEDULE: dict[str, dict[str, Any]] = {
+    "measure new snapshots": _every(15, "apps.fragmentation.tasks.measure_snapshots"),
+    "compute requested plans": _every(10, "apps.plans.tasks.compute_requested_plans"),
+    "expire old plans": _every(30, "apps.plans.tasks.expire_plans"),
+    "mark stale plans": _every(10, "apps.plans.tasks.mark_stale_plans"),
+    "dry-run evictions of proposed plans": _every(10, "apps.executions.tasks.run_missing_dry_runs"),
+    "carry executions forward": _every(5, "apps.executions.tasks.reconcile_executions"),
+}
