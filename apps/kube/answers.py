@@ -1,0 +1,123 @@
+"""What an API server's answer means: an HTTP status and a Status body become one of `errors`.
+
+Only the mapping lives here; who asked and what happens next does not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from apps.kube import errors
+from apps.kube.connection import Answer, Request
+
+LONGEST_MESSAGE = 600
+
+
+def read_object(answer: Answer, request: Request) -> dict[str, Any]:
+    """The JSON object of a good answer. Raises the fitting KubeError for any other."""
+    if not 200 <= answer.status < 300:
+        raise error_of(answer, request)
+    try:
+        found = json.loads(answer.body)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise errors.ServerFailed(
+            f"{request.words}: the answer is no JSON object. Is there a proxy in front of the API server?",
+            status=answer.status,
+        )
+    return found
+
+
+def error_of(answer: Answer, request: Request) -> errors.KubeError:
+    """The error for an answer outside 200 to 299."""
+    status = _status_body(answer.body)
+    return error_of_status(answer.status, status, request, headers=answer.headers)
+
+
+def error_of_status(
+    code: int, status: Mapping[str, Any], request: Request, *, headers: Mapping[str, str] | None = None
+) -> errors.KubeError:
+    """The same for a Status object, which watches carry inside a 200."""
+    message = f"{request.words}: {_message(code, status)}"
+    kind = _class_of(code, status, request)
+    if kind is errors.Unauthorized:
+        message += " — the credential is refused: register the cluster again with a valid one."
+    return kind(message, status=code, retry_after=_retry_after(status, headers or {}))
+
+
+def _class_of(code: int, status: Mapping[str, Any], request: Request) -> type[errors.KubeError]:
+    by_code: dict[int, type[errors.KubeError]] = {
+        400: errors.Invalid,
+        401: errors.Unauthorized,
+        403: errors.Forbidden,
+        404: errors.NotFound,
+        405: errors.Invalid,
+        406: errors.Invalid,
+        410: errors.Expired,
+        413: errors.Invalid,
+        415: errors.Invalid,
+    }
+    if code == 409:
+        exists = status.get("reason") == "AlreadyExists"
+        return errors.AlreadyExists if exists else errors.Conflict
+    if code == 422:
+        # A patch guarded by another object's UID is answered as an attempt to change that UID.
+        return errors.Conflict if "metadata.uid" in _fields(status) else errors.Invalid
+    if code == 429:
+        return errors.BudgetExhausted if _is_budget(status, request) else errors.TooManyRequests
+    if code == 500 and "more than one PodDisruptionBudget" in str(status.get("message", "")):
+        return errors.SeveralBudgets
+    return by_code.get(code, errors.ServerFailed)
+
+
+def _is_budget(status: Mapping[str, Any], request: Request) -> bool:
+    """Priority and fairness answers 429 as well, to any request and without these words."""
+    if not request.path.endswith("/eviction"):
+        return False
+    if any(cause.get("reason") == "DisruptionBudget" for cause in _causes(status)):
+        return True
+    return "disruption budget" in str(status.get("message", "")).lower()
+
+
+def _causes(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    details = status.get("details")
+    causes = details.get("causes") if isinstance(details, dict) else None
+    return [cause for cause in causes if isinstance(cause, dict)] if isinstance(causes, list) else []
+
+
+def _fields(status: Mapping[str, Any]) -> str:
+    return " ".join(str(cause.get("field", "")) for cause in _causes(status)) or str(
+        status.get("message", "")
+    )
+
+
+def _status_body(body: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return {"message": body[:LONGEST_MESSAGE].decode("utf-8", "replace").strip()}
+    return found if isinstance(found, dict) else {}
+
+
+def _message(code: int, status: Mapping[str, Any]) -> str:
+    text = str(status.get("message") or status.get("reason") or f"HTTP {code}")
+    causes = "; ".join(str(cause["message"]) for cause in _causes(status) if cause.get("message"))
+    if causes and causes not in text:
+        text = f"{text} ({causes})"
+    return text if len(text) <= LONGEST_MESSAGE else text[:LONGEST_MESSAGE] + "…"
+
+
+def _retry_after(status: Mapping[str, Any], headers: Mapping[str, str]) -> float | None:
+    details = status.get("details")
+    candidates = [headers.get("Retry-After")]
+    if isinstance(details, dict):
+        candidates.append(details.get("retryAfterSeconds"))
+    for value in candidates:
+        try:
+            return min(max(float(str(value)), 0.0), 3600.0)
+        except ValueError:
+            continue
+    return None

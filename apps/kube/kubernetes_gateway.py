@@ -1,0 +1,276 @@
+"""The gateway to a live cluster: the requests that `gateway.Gateway` names, over HTTPS.
+
+Raw JSON in and out (typed models cost seconds on large clusters). One request per call, never
+repeated here: the callers know whether an effect may be sent again. How bytes travel stands in
+`connection`, what a status means in `answers`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import urllib3
+
+from apps.kube import errors
+from apps.kube.answers import error_of, read_object
+from apps.kube.connection import MERGE_PATCH, STRATEGIC_PATCH, USER_AGENT, Answer, Connection, Request
+from apps.kube.gateway import EVENTS, NAMESPACES, PODS, Json, Kind, ObjectList, WatchEvent
+from apps.kube.identity import Identity
+from apps.kube.kubeconfig import Credentials
+from apps.kube.paths import object_path
+from apps.kube.streams import read_events
+
+PAGE = 500
+OWNED_LABEL = "defrag.gpu.internal/owned"
+WATCH_SILENCE_SECONDS = 100.0
+WATCH_GRACE_SECONDS = 30.0
+
+
+class KubernetesGateway:
+    """Credentials as in `kubeconfig.Credentials`. pinned_uid: UID of kube-system as registered, ""
+    before. watch_silence_seconds: a watch that brings not even a bookmark for so long is given up.
+    Safe to share between threads."""
+
+    def __init__(
+        self,
+        *,
+        server: str,
+        ca: str = "",
+        token: str = "",
+        client_certificate: str = "",
+        client_key: str = "",
+        tls_server_name: str = "",
+        skip_tls_verify: bool = False,
+        connect_seconds: float = 3,
+        read_seconds: float = 10,
+        watch_silence_seconds: float = WATCH_SILENCE_SECONDS,
+        pinned_uid: str = "",
+    ) -> None:
+        credentials = Credentials(
+            server=server,
+            ca=ca,
+            token=token,
+            client_certificate=client_certificate,
+            client_key=client_key,
+            tls_server_name=tls_server_name,
+            skip_tls_verify=skip_tls_verify,
+        )
+        self._connection = Connection(credentials, connect_seconds=connect_seconds, read_seconds=read_seconds)
+        self._watch_silence_seconds = watch_silence_seconds
+        self._identity = Identity(pinned_uid, self.cluster_uid)
+        self._streams: set[urllib3.BaseHTTPResponse] = set()
+        self._streams_lock = threading.Lock()
+
+    def version(self) -> str:
+        request = Request("GET", "/version")
+        return str(read_object(self._ask(request), request).get("gitVersion", ""))
+
+    def cluster_uid(self) -> str:
+        request = Request("GET", object_path(NAMESPACES, "kube-system"))
+        found = read_object(self._ask(request), request)
+        uid = found.get("metadata", {}).get("uid")
+        if not isinstance(uid, str) or not uid:
+            raise errors.ServerFailed(f"{request.words}: the namespace has no UID. Is this an API server?")
+        return uid
+
+    def prove_identity(self) -> None:
+        """One small request: is it there, does it accept us, is it still the same cluster?"""
+        if self._identity.is_pinned:
+            self._identity.prove(now=True)
+        else:
+            self.cluster_uid()
+
+    def list_objects(
+        self,
+        kind: Kind,
+        *,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> ObjectList:
+        self._identity.prove()
+        query = _selectors(label_selector, field_selector)
+        path = object_path(kind, namespace=namespace)
+        try:
+            return self._list_pages(path, query)
+        except errors.Expired:
+            # A continue token outlived its revision: pages of two revisions must not be mixed.
+            return self._list_pages(path, query)
+
+    def watch(self, kind: Kind, *, resource_version: str, seconds: int) -> Iterator[WatchEvent]:
+        self._identity.prove()
+        query = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            "timeoutSeconds": str(seconds),
+        }
+        request = Request("GET", object_path(kind), query)
+        deadline = time.monotonic() + seconds + WATCH_GRACE_SECONDS
+        response = self._connection.open_stream(request, silence_seconds=self._watch_silence_seconds)
+        with self._streams_lock:
+            self._streams.add(response)
+        try:
+            if response.status != 200:
+                raise error_of(Answer(response.status, response.headers, response.data), request)
+            yield from read_events(response, request, deadline=deadline)
+        finally:
+            with self._streams_lock:
+                self._streams.discard(response)
+            response.close()
+
+    def get_object(self, kind: Kind, name: str, *, namespace: str | None = None) -> Json | None:
+        self._identity.prove()
+        request = Request("GET", object_path(kind, name, namespace=namespace))
+        try:
+            return read_object(self._ask(request), request)
+        except errors.NotFound:
+            return None
+
+    def create_object(
+        self, kind: Kind, body: Json, *, namespace: str | None = None, dry_run: bool = False
+    ) -> Json:
+        path = object_path(kind, namespace=namespace)
+        return self._write(Request("POST", path, _dry(dry_run), body))
+
+    def patch_object(
+        self,
+        kind: Kind,
+        name: str,
+        body: Json,
+        *,
+        namespace: str | None = None,
+        subresource: str = "",
+        strategic: bool = False,
+    ) -> Json:
+        path = object_path(kind, name, namespace=namespace, subresource=subresource)
+        content_type = STRATEGIC_PATCH if strategic else MERGE_PATCH
+        return self._write(Request("PATCH", path, {}, body, content_type))
+
+    def delete_own_object(self, kind: Kind, name: str, *, uid: str, namespace: str | None = None) -> None:
+        found = self.get_object(kind, name, namespace=namespace)
+        if found is None:
+            return
+        metadata = found.get("metadata", {})
+        where = f"{kind.plural} {namespace + '/' if namespace else ''}{name}"
+        if metadata.get("uid") != uid:
+            raise errors.Conflict(f"{where}: not the object to delete, its UID is {metadata.get('uid')!r}.")
+        if not (metadata.get("labels") or {}).get(OWNED_LABEL):
+            raise errors.Forbidden(
+                f"{where}: refused to delete it, it does not carry the label {OWNED_LABEL}."
+            )
+        body = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}}
+        try:
+            self._write(Request("DELETE", object_path(kind, name, namespace=namespace), {}, body))
+        except errors.NotFound:
+            return
+
+    def evict_pod(
+        self, namespace: str, name: str, *, uid: str, grace_seconds: int | None = None, dry_run: bool = False
+    ) -> None:
+        if not uid:
+            raise errors.Invalid(f"eviction of {namespace}/{name}: refused without the pod's UID.")
+        if grace_seconds is not None and grace_seconds < 1:
+            raise errors.Invalid(
+                f"eviction of {namespace}/{name}: refused with a grace of {grace_seconds} s."
+            )
+        options: dict[str, Any] = {"preconditions": {"uid": uid}}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        if dry_run:
+            options["dryRun"] = ["All"]
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": name, "namespace": namespace},
+            "deleteOptions": options,
+        }
+        path = object_path(PODS, name, namespace=namespace, subresource="eviction")
+        self._write(Request("POST", path, _dry(dry_run), body))
+
+    def may(self, verb: str, kind: Kind, *, namespace: str = "", subresource: str = "") -> bool:
+        attributes = {
+            "verb": verb,
+            "group": kind.group,
+            "version": kind.version,
+            "resource": kind.plural,
+            "subresource": subresource,
+            "namespace": namespace,
+        }
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {key: value for key, value in attributes.items() if value}},
+        }
+        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        review = self._write(Request("POST", path, {}, body))
+        return (review.get("status") or {}).get("allowed") is True
+
+    def record_event(self, involved: Mapping[str, str], *, reason: str, message: str) -> None:
+        """involved: kind, apiVersion, name, uid and (unless cluster-scoped) namespace."""
+        namespace = involved.get("namespace") or "default"
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        body = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{involved['name'][:200]}.{uuid.uuid4().hex[:16]}", "namespace": namespace},
+            "involvedObject": dict(involved),
+            "reason": reason,
+            "message": message[:1000],
+            "type": "Normal",
+            "source": {"component": USER_AGENT},
+            "reportingComponent": USER_AGENT,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+        self.create_object(EVENTS, body, namespace=namespace)
+
+    def close(self) -> None:
+        """End every watch that is being read, from any thread, and give the connections back."""
+        with self._streams_lock:
+            streams = list(self._streams)
+        for stream in streams:
+            try:
+                stream.shutdown()
+            except (ValueError, OSError, RuntimeError, AttributeError):
+                continue  # it ended by itself meanwhile
+        self._connection.close()
+
+    def _list_pages(self, path: str, query: dict[str, str]) -> ObjectList:
+        objects: list[Json] = []
+        query = {**query, "limit": str(PAGE)}
+        while True:
+            request = Request("GET", path, query)
+            page = read_object(self._ask(request), request)
+            found = page.get("items")
+            objects.extend(found if isinstance(found, list) else [])
+            metadata = page.get("metadata") or {}
+            if not metadata.get("continue"):
+                return ObjectList(objects, str(metadata.get("resourceVersion", "")))
+            query = {**query, "continue": str(metadata["continue"])}
+
+    def _write(self, request: Request) -> Json:
+        self._identity.prove()
+        return read_object(self._ask(request), request)
+
+    def _ask(self, request: Request) -> Answer:
+        try:
+            return self._connection.ask(request)
+        except errors.Unreachable:
+            self._identity.forget()
+            raise
+
+
+def _selectors(labels: str, fields: str) -> dict[str, str]:
+    named = {"labelSelector": labels, "fieldSelector": fields}
+    return {key: value for key, value in named.items() if value}
+
+
+def _dry(dry_run: bool) -> dict[str, str]:
+    return {"dryRun": "All"} if dry_run else {}
