@@ -113,3 +113,21 @@ class Steering(models.Model):
     pod_name = models.CharField(max_length=253, blank=True)
     admitted_uid = models.CharField(max_length=64, blank=True)
     closed_at = models.DateTimeField(null=True)
+
+
+class DryRun(models.Model):
+    """What the cluster answered when one approved eviction was only asked about (nothing happened).
+
+    `pod`: "namespace/name". `message`: the server's own words, or the sum over its disruption budget.
+    """
+
+    version = models.ForeignKey(PlanVersion, on_delete=models.CASCADE, related_name="+")
+    pod_uid = models.CharField(max_length=64)
+    pod = models.CharField(max_length=320)
+    allowed = models.BooleanField()
+    message = models.TextField(blank=True)
+    at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["version", "pod_uid"], name="one_dry_run_per_pod")]

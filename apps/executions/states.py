@@ -3,9 +3,10 @@
 Execution:
 QUEUED --> PREFLIGHT --> RUNNING <--> PAUSED
    RUNNING --> VERIFYING --> SUCCEEDED
+   RUNNING | VERIFYING | CANCELLING | ROLLING_BACK --> NEEDS_HUMAN   (a person resumes, cancels or rolls back)
    any open state --> CANCELLING --> CANCELLED
-   RUNNING | PAUSED --> ROLLING_BACK --> ROLLED_BACK
-   any open state --> FAILED | NEEDS_HUMAN (a person closes it)
+   any open state --> ROLLING_BACK --> ROLLED_BACK
+   QUEUED | PREFLIGHT --> FAILED   (nothing was touched)
 
 Step:
 PENDING --> INTENT --> ISSUED --> VERIFIED
@@ -42,6 +43,32 @@ TERMINAL = {
     ExecutionState.FAILED,
 }
 
+_STOPS = {ExecutionState.CANCELLING, ExecutionState.ROLLING_BACK}
+
+ALLOWED: dict[ExecutionState, set[ExecutionState]] = {
+    ExecutionState.QUEUED: {ExecutionState.PREFLIGHT, ExecutionState.FAILED, *_STOPS},
+    ExecutionState.PREFLIGHT: {ExecutionState.RUNNING, ExecutionState.FAILED, *_STOPS},
+    ExecutionState.RUNNING: {
+        ExecutionState.PAUSED,
+        ExecutionState.VERIFYING,
+        ExecutionState.NEEDS_HUMAN,
+        *_STOPS,
+    },
+    ExecutionState.PAUSED: {ExecutionState.RUNNING, ExecutionState.NEEDS_HUMAN, *_STOPS},
+    ExecutionState.VERIFYING: {ExecutionState.SUCCEEDED, ExecutionState.NEEDS_HUMAN, *_STOPS},
+    ExecutionState.NEEDS_HUMAN: {ExecutionState.RUNNING, *_STOPS},
+    ExecutionState.CANCELLING: {
+        ExecutionState.CANCELLED,
+        ExecutionState.ROLLING_BACK,
+        ExecutionState.NEEDS_HUMAN,
+    },
+    ExecutionState.ROLLING_BACK: {ExecutionState.ROLLED_BACK, ExecutionState.NEEDS_HUMAN},
+    ExecutionState.SUCCEEDED: set(),
+    ExecutionState.CANCELLED: set(),
+    ExecutionState.ROLLED_BACK: set(),
+    ExecutionState.FAILED: set(),
+}
+
 
 class StepState(models.TextChoices):
     PENDING = "pending"
@@ -55,11 +82,48 @@ class StepState(models.TextChoices):
     COMPENSATED = "compensated"
 
 
-class StepKind(models.TextChoices):
-    """In the order in which a move walks them."""
+FINISHED = {StepState.VERIFIED, StepState.SUPERSEDED, StepState.FAILED, StepState.COMPENSATED}
+"""Nothing more is to be done for a step in one of these."""
 
-    HOLD_TARGET = "hold_target"
+STEP_ALLOWED: dict[StepState, set[StepState]] = {
+    StepState.PENDING: {StepState.INTENT, StepState.VERIFIED, StepState.BLOCKED, StepState.SUPERSEDED},
+    StepState.INTENT: {
+        StepState.ISSUED,
+        StepState.VERIFIED,
+        StepState.BLOCKED,
+        StepState.SUPERSEDED,
+        StepState.FAILED,
+        StepState.COMPENSATING,
+    },
+    StepState.ISSUED: {
+        StepState.INTENT,
+        StepState.VERIFIED,
+        StepState.BLOCKED,
+        StepState.SUPERSEDED,
+        StepState.FAILED,
+        StepState.COMPENSATING,
+    },
+    StepState.BLOCKED: {
+        StepState.INTENT,
+        StepState.ISSUED,
+        StepState.VERIFIED,
+        StepState.SUPERSEDED,
+        StepState.FAILED,
+        StepState.COMPENSATING,
+    },
+    StepState.VERIFIED: {StepState.COMPENSATING},
+    StepState.FAILED: {StepState.COMPENSATING},
+    StepState.SUPERSEDED: set(),
+    StepState.COMPENSATING: {StepState.COMPENSATED},
+    StepState.COMPENSATED: set(),
+}
+
+
+class StepKind(models.TextChoices):
+    """In the order in which an execution walks them: nodes, then each move, then the freed nodes."""
+
     CORDON_NODE = "cordon_node"
+    HOLD_TARGET = "hold_target"
     CHECKPOINT = "checkpoint"
     STEER = "steer"
     EVICT_POD = "evict_pod"

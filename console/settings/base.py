@@ -179,6 +179,19 @@ APPROVAL_LOGIN_MAX_AGE_SECONDS = env.int("APPROVAL_LOGIN_MAX_AGE_SECONDS", defau
 STEERING_URL = env.str("STEERING_URL", default="")
 STEERING_CA_FILE = env.str("STEERING_CA_FILE", default="")
 STEERING_NAMESPACE = env.str("STEERING_NAMESPACE", default="gpu-defrag")
+STEERING_SETTLE_SECONDS = env.float("STEERING_SETTLE_SECONDS", default=0.5)
+
+# Carrying out plans. A visit is one runner's stay at one execution; the lease outlives any one request.
+EXECUTION_LEASE_SECONDS = env.float("EXECUTION_LEASE_SECONDS", default=60)
+EXECUTION_VISIT_SECONDS = env.float("EXECUTION_VISIT_SECONDS", default=20)
+EXECUTION_POLL_SECONDS = env.float("EXECUTION_POLL_SECONDS", default=0.3)
+EXECUTION_DEADLINE_SECONDS = env.float("EXECUTION_DEADLINE_SECONDS", default=4 * 3600)
+EXECUTION_STEP_SECONDS = env.float("EXECUTION_STEP_SECONDS", default=900)
+EXECUTION_CHECKPOINT_SECONDS = env.float("EXECUTION_CHECKPOINT_SECONDS", default=600)
+EXECUTION_REPLACEMENT_SECONDS = env.float("EXECUTION_REPLACEMENT_SECONDS", default=300)
+EXECUTION_HAND_OVER_SECONDS = env.float("EXECUTION_HAND_OVER_SECONDS", default=300)
+EXECUTION_FAILURES_BEFORE_PAUSE = env.int("EXECUTION_FAILURES_BEFORE_PAUSE", default=3)
+EXECUTION_CRASHES_BEFORE_STOP = env.int("EXECUTION_CRASHES_BEFORE_STOP", default=8)
 
 # Keys that encrypt stored cluster credentials, newest first. Without any, SECRET_KEY is stretched into one.
 CREDENTIAL_KEYS = env.list("CREDENTIAL_KEYS", default=[])
