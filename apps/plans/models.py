@@ -11,8 +11,11 @@ from apps.plans.states import PlanState
 class Plan(models.Model):
     """What the planner proposes for one snapshot, waiting for a person's decision.
 
-    `request`: what was asked ({"goal", "workload", "max_moves", "seconds"}). `current` is the
-    version that people see; an edit makes a new one, and an approval names one version's digest.
+    `request`: what was asked ({"goal", "workload", "max_moves", "seconds"}). `version_number` is the
+    version that this request asks for: there is no such row while it is being computed, an edit asks
+    for the next one, and an approval names one version's digest.
+    `computing_until`: lease of the worker that computes it, by the database's clock.
+    `begun_at`: when its execution started; from then on the plan neither ages nor changes.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="plans")
@@ -22,6 +25,13 @@ class Plan(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     edited_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    proposed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    version_number = models.PositiveIntegerField(default=1)
+    computing_until = models.DateTimeField(null=True)
+    computing_attempts = models.PositiveIntegerField(default=0)
+    begun_at = models.DateTimeField(null=True)
     proposed_at = models.DateTimeField(null=True)
     expires_at = models.DateTimeField(null=True)
     state_reason = models.TextField(blank=True, help_text="why it is stale, expired, rejected or withdrawn")

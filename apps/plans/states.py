@@ -5,7 +5,9 @@ DRAFT --> PROPOSED --> APPROVED --> (EXPIRED | STALE | WITHDRAWN while not begun
   |           |------> STALE      the cluster moved on before anyone decided
   |           |------> EXPIRED    nobody decided in time
   |-----------|------> WITHDRAWN  its author took it back
+  |<----------|<- APPROVED        an edit asks for another version and voids what was decided
 
+A draft without its version is being computed, or has its reason in `state_reason`.
 What happens to an approved plan afterwards is told by its execution; the plan never learns of it.
 """
 
@@ -23,15 +25,16 @@ class PlanState(models.TextChoices):
 
 
 ALLOWED: dict[PlanState, set[PlanState]] = {
-    PlanState.DRAFT: {PlanState.PROPOSED, PlanState.WITHDRAWN, PlanState.STALE},
+    PlanState.DRAFT: {PlanState.PROPOSED, PlanState.WITHDRAWN, PlanState.STALE, PlanState.DRAFT},
     PlanState.PROPOSED: {
         PlanState.APPROVED,
         PlanState.REJECTED,
         PlanState.STALE,
         PlanState.EXPIRED,
         PlanState.WITHDRAWN,
+        PlanState.DRAFT,
     },
-    PlanState.APPROVED: {PlanState.STALE, PlanState.EXPIRED, PlanState.WITHDRAWN},
+    PlanState.APPROVED: {PlanState.STALE, PlanState.EXPIRED, PlanState.WITHDRAWN, PlanState.DRAFT},
     PlanState.REJECTED: set(),
     PlanState.STALE: set(),
     PlanState.EXPIRED: set(),

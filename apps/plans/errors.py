@@ -1,0 +1,49 @@
+"""What can be refused about a plan. Each says what happened and what to do.
+
+InvalidRequest       what was asked for is no plan request
+NothingKnown         there is no snapshot to plan on
+WrongState           the plan has left the state that this change starts from
+├── NotComputed      its version is still being made, or could not be made
+├── NothingToDo      it moves nothing, so there is nothing to decide
+├── AlreadyBegun     its execution has started
+└── PlanIsStale      the cluster has changed since it was made
+OutdatedView         the newest snapshot is too old to decide on
+DigestMismatch       the version that was looked at is not the plan's version
+SelfApproval         a Denied: whoever asked for, edited or proposed a plan may not approve it
+RecentLoginNeeded    a Denied: the login is too long ago
+"""
+
+from apps.accounts.errors import Denied
+
+
+class InvalidRequest(Exception): ...
+
+
+class NothingKnown(Exception): ...
+
+
+class WrongState(Exception): ...
+
+
+class NotComputed(WrongState): ...
+
+
+class NothingToDo(WrongState): ...
+
+
+class AlreadyBegun(WrongState): ...
+
+
+class PlanIsStale(WrongState): ...
+
+
+class OutdatedView(Exception): ...
+
+
+class DigestMismatch(Exception): ...
+
+
+class SelfApproval(Denied): ...
+
+
+class RecentLoginNeeded(Denied): ...
