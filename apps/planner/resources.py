@@ -164,4 +164,3 @@ def scale_text(amount: int, resource: str) -> str:
     if resource in ("memory", "ephemeral-storage"):
         return f"{amount / 2**30:.4g} GiB"
     return str(amount)
-

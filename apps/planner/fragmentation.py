@@ -1,0 +1,219 @@
+"""How fragmented the cluster is: FGD's measure exactly, and separately named measures beside it.
+
+FGD: "Beware of Fragmentation", USENIX ATC 2023. All sums are integers (pods x milli-GPU) and
+divided last. The other measures (free nodes, largest gang, stranded GPUs, worth of a node)
+are never mixed into it. Not in here: what to do about it (defrag).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from apps.planner.gang_room import LargestGang, find_largest_gang
+from apps.planner.inventory import Node, Pod
+from apps.planner.movability import MovabilityRules
+from apps.planner.resources import asks_gpu
+from apps.planner.rooms import Room, Rooms, free_room, is_free_node
+from apps.planner.snapshot import Snapshot
+from apps.planner.workload import Workload, choose_workload, live_workload
+
+Ints = npt.NDArray[np.int64]
+CAUSES = ("lacks_cpu", "lacks_gpu", "lacks_both", "model_not_allowed", "cpu_only", "usable")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFragmentation:
+    """One node's part. worth: whole GPUs that become a free node per pod to move, 0 if not movable."""
+
+    name: str
+    fragmentation_milli: float
+    idle_milli: int
+    worth: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentationReport:
+    """The measures of one snapshot, in milli-GPU unless named otherwise.
+
+    numerator: sum over nodes and specs of count x F_n(m); weight_total: sum of the counts.
+    ratio: fragmentation / idle. by_cause sums to idle_milli. free_nodes: number of GPUs -> nodes.
+    """
+
+    fragmentation_milli: float
+    idle_milli: int
+    total_milli: int
+    ratio: float
+    by_cause: Mapping[str, float]
+    nodes: tuple[NodeFragmentation, ...]
+    free_nodes: Mapping[str, int]
+    largest_gang: LargestGang
+    stranded_gpus: float
+    numerator: int = 0
+    weight_total: int = 0
+    warnings: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class Causes:
+    """Per node (rows): counts x milli by cause, columns in the order of CAUSES."""
+
+    table: Ints
+    least: Ints
+
+    @property
+    def fragmentation(self) -> Ints:
+        lost: Ints = self.table[:, :-1].sum(axis=1)
+        return lost
+
+
+def measure(snapshot: Snapshot, workload: Workload | Iterable[Pod] | None = None) -> FragmentationReport:
+    """workload: what is wanted; None takes the cluster's own pods.
+
+    Nodes that are not Ready, stale, or cordoned by others are left out: nothing may start there.
+    """
+    rooms = free_room(snapshot)
+    wanted = _as_workload(snapshot, workload)
+    measured = [room for room in rooms.by_node.values() if _is_measured(room.node)]
+    causes = measure_rooms(measured, wanted)
+    weight = wanted.weight_total
+    numerator = int(causes.fragmentation.sum())
+    idle = sum(room.idle_milli for room in measured)
+    lost = numerator / weight if weight else 0.0
+    sums = causes.table.sum(axis=0)
+    stranded = _stranded_milli(snapshot, measured, causes)
+    return FragmentationReport(
+        fragmentation_milli=lost,
+        idle_milli=idle,
+        total_milli=1000 * sum(len(room.usable) for room in measured),
+        ratio=numerator / (weight * idle) if weight and idle else 0.0,
+        by_cause={name: int(sums[at]) / weight if weight else 0.0 for at, name in enumerate(CAUSES)},
+        nodes=_describe_nodes(snapshot, measured, causes, weight),
+        free_nodes=count_free_nodes(snapshot),
+        largest_gang=find_largest_gang(measured),
+        stranded_gpus=stranded / 1000,
+        numerator=numerator,
+        weight_total=weight,
+        warnings=() if weight else ("There are no pods, so nothing is wanted and nothing counts as lost.",),
+    )
+
+
+def measure_rooms(rooms: list[Room], workload: Workload) -> Causes:
+    """FGD by cause for each room, exactly as the definition reads."""
+    width = max((len(room.gpu_left) for room in rooms), default=0)
+    left = np.zeros((len(rooms), max(width, 1)), dtype=np.int64)
+    for row, room in enumerate(rooms):
+        left[row, : len(room.gpu_left)] = room.gpu_left
+    cpu = np.array([room.left.get("cpu", 0) for room in rooms], dtype=np.int64)
+    idle = left.sum(axis=1)
+    table = np.zeros((len(rooms), len(CAUSES)), dtype=np.int64)
+    least = idle.copy()
+    by_milli: dict[int, tuple[Ints, Ints]] = {}
+    models: dict[str, npt.NDArray[np.bool_]] = {}
+    for spec, count in workload.specs:
+        if spec.gpus == 0:
+            table[:, 4] += count * idle
+            continue
+        if spec.milli not in by_milli:
+            enough = left >= spec.milli
+            by_milli[spec.milli] = (enough.sum(axis=1), np.where(enough, 0, left).sum(axis=1))
+        if spec.models not in models:
+            models[spec.models] = np.array([spec.allows(room.node) for room in rooms], dtype=bool)
+        fitting, crumbs = by_milli[spec.milli]
+        allowed, has_cpu, has_gpu = models[spec.models], cpu >= spec.cpu, fitting >= spec.gpus
+        fits = allowed & has_cpu & has_gpu
+        table[:, 0] += count * np.where(allowed & ~has_cpu & has_gpu, idle, 0)
+        table[:, 1] += count * (np.where(allowed & has_cpu & ~has_gpu, idle, 0) + np.where(fits, crumbs, 0))
+        table[:, 2] += count * np.where(allowed & ~has_cpu & ~has_gpu, idle, 0)
+        table[:, 3] += count * np.where(allowed, 0, idle)
+        table[:, 5] += count * np.where(fits, idle - crumbs, 0)
+        least = np.minimum(least, np.where(fits, crumbs, idle))
+    return Causes(table, least)
+
+
+def count_free_nodes(snapshot: Snapshot) -> dict[str, int]:
+    """Free nodes by their number of GPUs, largest first."""
+    sizes = Counter(len(node.gpus) for node in snapshot.nodes.values() if is_free_node(snapshot, node))
+    return {str(size): sizes[size] for size in sorted(sizes, reverse=True)}
+
+
+def report_to_dict(report: FragmentationReport) -> dict[str, object]:
+    """As the `measure` command and the API answer; the keys are a promise."""
+    gang = report.largest_gang
+    return {
+        "fragmentation_milli": report.fragmentation_milli,
+        "idle_milli": report.idle_milli,
+        "total_milli": report.total_milli,
+        "ratio": report.ratio,
+        "by_cause": dict(report.by_cause),
+        "nodes": [
+            {
+                "name": node.name,
+                "fragmentation_milli": node.fragmentation_milli,
+                "idle_milli": node.idle_milli,
+                "worth": node.worth,
+            }
+            for node in report.nodes
+        ],
+        "free_nodes": dict(report.free_nodes),
+        "largest_gang": {"gpus_per_pod": gang.gpus_per_pod, "link": gang.link, "pods": gang.pods},
+        "stranded_gpus": report.stranded_gpus,
+        "fragmentation_numerator": report.numerator,
+        "weight_total": report.weight_total,
+        "warnings": list(report.warnings),
+    }
+
+
+def _as_workload(snapshot: Snapshot, workload: Workload | Iterable[Pod] | None) -> Workload:
+    if workload is None:
+        return live_workload(snapshot)
+    return workload if isinstance(workload, Workload) else choose_workload(workload)
+
+
+def _is_measured(node: Node) -> bool:
+    """Our own cordons are passing, so they do not change the measure."""
+    return (
+        bool(node.gpus)
+        and node.ready
+        and node.stale_since is None
+        and (not node.unschedulable or bool(node.cordon))
+    )
+
+
+def _stranded_milli(snapshot: Snapshot, rooms: list[Room], causes: Causes) -> int:
+    """Idle capacity that no wanted shape can use: what waits if something waits, else what runs."""
+    waiting = choose_workload(pod for pod in snapshot.pending_pods if asks_gpu(pod))
+    least = measure_rooms(rooms, waiting).least if waiting.specs else causes.least
+    return int(least.sum())
+
+
+def _describe_nodes(
+    snapshot: Snapshot, rooms: list[Room], causes: Causes, weight: int
+) -> tuple[NodeFragmentation, ...]:
+    rules = MovabilityRules(snapshot)
+    lost = causes.fragmentation
+    return tuple(
+        NodeFragmentation(
+            name=room.node.name,
+            fragmentation_milli=int(lost[row]) / weight if weight else 0.0,
+            idle_milli=room.idle_milli,
+            worth=_worth(room, rules),
+        )
+        for row, room in enumerate(rooms)
+    )
+
+
+def _worth(room: Room, rules: MovabilityRules) -> float:
+    guests = [pod for pod in room.pods.values() if asks_gpu(pod)]
+    if not guests or not all(rules.judge(pod).movable for pod in guests):
+        return 0.0
+    return len(room.usable) / len(guests)
+
+
+def measured_rooms(rooms: Rooms) -> list[Room]:
+    """The rooms that the measure looks at."""
+    return [room for room in rooms.by_node.values() if _is_measured(room.node)]

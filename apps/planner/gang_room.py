@@ -1,0 +1,40 @@
+"""The largest gang that could start now: how many groups of linked GPUs still fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from apps.planner.inventory import LinkClass
+from apps.planner.rooms import Room, is_open_node
+from apps.planner.topology import knows_links, largest_group
+
+GANG_SIZE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class LargestGang:
+    """pods: how many pods of gpus_per_pod linked GPUs could start at once. link "unknown": only counted."""
+
+    gpus_per_pod: int
+    link: str
+    pods: int
+
+
+def find_largest_gang(rooms: Iterable[Room]) -> LargestGang:
+    """For the cluster's largest node size (at most 8 GPUs), by NVLink where anyone knows links."""
+    opened = [room for room in rooms if is_open_node(room.node)]
+    size = min(max((len(room.node.gpus) for room in opened), default=0), GANG_SIZE)
+    link = LinkClass.NVLINK if any(knows_links(room.node) for room in opened) else LinkClass.UNKNOWN
+    pods = sum(count_groups(room, size, link) for room in opened) if size else 0
+    return LargestGang(size, str(link), pods)
+
+
+def count_groups(room: Room, size: int, link: LinkClass) -> int:
+    """How many disjoint groups fit; a lower bound where several groups share a node."""
+    free = room.free_positions()
+    if link is LinkClass.UNKNOWN:
+        return len(free) // size
+    if not room.located and len(free) < len(room.usable):
+        return 0
+    return largest_group(room.node, free, link) // size

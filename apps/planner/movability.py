@@ -1,0 +1,118 @@
+"""May a running pod be moved, and if not, why: one sentence for each reason.
+
+Not in here: whether there is room for it elsewhere (fitting).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+
+from apps.planner.inventory import DisruptionBudget, Pod
+from apps.planner.selectors import matches
+from apps.planner.snapshot import Snapshot
+
+DEFAULT_SCHEDULER = "default-scheduler"
+INTERACTIVE_OWNERS = ("Notebook", "Workspace")
+INTERACTIVE_LABELS = ("notebook-name", "hub.jupyter.org/username")
+
+
+@dataclass(frozen=True, slots=True)
+class Movability:
+    """reasons: why it may not be moved, empty when it may."""
+
+    movable: bool
+    reasons: tuple[str, ...] = ()
+
+
+class MovabilityRules:
+    """The rules, with the look-ups that they need, for one snapshot."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self._budgets: dict[str, list[DisruptionBudget]] = defaultdict(list)
+        for uid in sorted(snapshot.budgets):
+            budget = snapshot.budgets[uid]
+            self._budgets[budget.namespace].append(budget)
+        self._members = Counter(
+            pod.gang for pod in snapshot.pods.values() if pod.gang and pod.is_holding and not pod.terminating
+        )
+        self._verdicts: dict[str, Movability] = {}
+
+    def judge(self, pod: Pod) -> Movability:
+        known = self._verdicts.get(pod.uid)
+        if known is None:
+            reasons = (*self._identity(pod), *self._moment(pod), *self._owner(pod), *self._budget(pod))
+            known = self._verdicts[pod.uid] = Movability(not reasons, reasons)
+        return known
+
+    def budgets_of(self, pod: Pod) -> tuple[DisruptionBudget, ...]:
+        return tuple(
+            budget for budget in self._budgets.get(pod.namespace, ()) if matches(budget.selector, pod.labels)
+        )
+
+    def _identity(self, pod: Pod) -> tuple[str, ...]:
+        reasons: list[str] = []
+        if pod.hold:
+            reasons.append("It is a hold of the console, not load.")
+        if pod.owner_kind == "DaemonSet":
+            reasons.append("It belongs to a DaemonSet and would return to the same node.")
+        elif pod.owner_kind == "Node":
+            reasons.append("It is a static pod of its node.")
+        elif not pod.workload:
+            reasons.append("No controller would create it again.")
+        if pod.owner_kind in INTERACTIVE_OWNERS or any(name in pod.labels for name in INTERACTIVE_LABELS):
+            reasons.append("A person works in it (interactive pods are protected).")
+        if pod.scheduler != DEFAULT_SCHEDULER:
+            reasons.append(f"It belongs to the scheduler {pod.scheduler}, which cannot be steered yet.")
+        if pod.volumes_pin_node:
+            reasons.append("Its volume can be reached from its present place only.")
+        return (*reasons, *pod.protections)
+
+    def _moment(self, pod: Pod) -> tuple[str, ...]:
+        reasons: list[str] = []
+        node = self.snapshot.nodes.get(pod.node_name)
+        if not pod.is_holding:
+            reasons.append("It is not running.")
+        elif node is None or not node.ready or node.stale_since is not None:
+            reasons.append("Its node is not Ready or its facts are stale.")
+        if pod.terminating:
+            reasons.append("It is already terminating.")
+        if pod.steering:
+            reasons.append("Another migration is moving it.")
+        return tuple(reasons)
+
+    def _owner(self, pod: Pod) -> tuple[str, ...]:
+        reasons: list[str] = []
+        owner = self.snapshot.workloads.get(pod.workload)
+        if owner is not None and owner.updating:
+            reasons.append(f"{owner.display or owner.name} is in the middle of a rollout.")
+        if owner is not None and owner.protected:
+            reasons.append(f"{owner.display or owner.name} is protected.")
+        if owner is not None and owner.backoff_limit is not None and owner.failed_pods >= owner.backoff_limit:
+            reasons.append(f"One more lost pod would fail {owner.display or owner.name} (backoffLimit).")
+        gang = self.snapshot.gangs.get(pod.gang)
+        if gang is not None and gang.min_members > 1 and self._members[pod.gang] <= gang.min_members:
+            reasons.append(
+                f"Its gang {pod.gang} needs all {gang.min_members} members; gangs move whole or not at all."
+            )
+        return tuple(reasons)
+
+    def _budget(self, pod: Pod) -> tuple[str, ...]:
+        budgets = self.budgets_of(pod)
+        if len(budgets) > 1:
+            names = " and ".join(budget.name for budget in budgets)
+            return (f"Disruption budgets {names} both cover it, so the API server refuses every eviction.",)
+        if not budgets or (budgets[0].always_allow_unhealthy and not pod.ready):
+            return ()
+        budget = budgets[0]
+        if not budget.observed:
+            return (f"Disruption budget {budget.name} has not been counted yet.",)
+        if budget.disruptions_allowed < 1:
+            return (f"Disruption budget {budget.name} allows no disruption now; ask its owner.",)
+        return ()
+
+
+def movability(snapshot: Snapshot, pod: Pod) -> Movability:
+    """For a single pod; use `MovabilityRules` for many of one snapshot."""
+    return MovabilityRules(snapshot).judge(pod)

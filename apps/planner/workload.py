@@ -1,0 +1,108 @@
+"""The target workload: which pod specs are wanted, and how often.
+
+As in FGD: the most popular specs, CPU-only pods included, until they cover 95 % of the pods.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from apps.planner.inventory import Node, Pod
+from apps.planner.resources import demand_of
+from apps.planner.snapshot import Snapshot
+
+PRODUCT_LABELS = (
+    "nvidia.com/gpu.product",
+    "amd.com/gpu.product-name",
+    "cloud.google.com/gke-accelerator",
+    "gpu.nvidia.com/class",
+)
+FIXED_OWNERS = ("DaemonSet", "Node")
+COVER_PERCENT = 95
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Spec:
+    """A pod's shape as FGD sees it. milli: of each GPU; gpus 0 is a CPU-only pod.
+
+    models: allowed product names joined by "|" as the pod names them, "" allows every model.
+    """
+
+    cpu: int
+    milli: int
+    gpus: int
+    models: str = ""
+
+    def allows(self, node: Node) -> bool:
+        if not self.models:
+            return True
+        names = {node.labels[label] for label in PRODUCT_LABELS if label in node.labels} | {node.model}
+        return any(model in names for model in self.models.split("|"))
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Specs with the number of pods that ask for each, most popular first."""
+
+    specs: tuple[tuple[Spec, int], ...]
+
+    @property
+    def weight_total(self) -> int:
+        return sum(count for _, count in self.specs)
+
+
+def spec_of(pod: Pod) -> Spec:
+    demand = demand_of(pod)
+    return Spec(
+        cpu=pod.requests.get("cpu", 0),
+        milli=demand.milli,
+        gpus=demand.gpus,
+        models=_allowed_models(pod) if demand.gpus else "",
+    )
+
+
+def choose_workload(pods: Iterable[Pod]) -> Workload:
+    """The shortest prefix of the popularity order that covers 95 % of the pods."""
+    counts = Counter(spec_of(pod) for pod in pods)
+    ordered = sorted(counts.items(), key=lambda entry: (entry[1], entry[0]), reverse=True)
+    wanted = sum(counts.values()) * COVER_PERCENT
+    chosen: list[tuple[Spec, int]] = []
+    covered = 0
+    for spec, count in ordered:
+        if covered * 100 >= wanted:
+            break
+        chosen.append((spec, count))
+        covered += count
+    return Workload(tuple(chosen))
+
+
+def live_workload(snapshot: Snapshot) -> Workload:
+    """What the cluster itself runs and waits for. Pods that come with a node are no demand."""
+    return choose_workload(wanted_pods(snapshot))
+
+
+def wanted_pods(snapshot: Snapshot) -> tuple[Pod, ...]:
+    return tuple(
+        pod
+        for uid, pod in sorted(snapshot.pods.items())
+        if (pod.is_holding or pod.is_pending) and not pod.hold and pod.owner_kind not in FIXED_OWNERS
+    )
+
+
+def _allowed_models(pod: Pod) -> str:
+    direct = [pod.node_selector[label] for label in PRODUCT_LABELS if label in pod.node_selector]
+    if direct:
+        return direct[0]
+    found: dict[str, None] = {}
+    for term in pod.node_terms:
+        named = [part for part in term.labels if part.key in PRODUCT_LABELS and part.operator == "In"]
+        if not named:
+            return ""
+        found.update(dict.fromkeys(named[0].values))
+    return "|".join(found)
+
+
+def describe_spec(spec: Spec) -> Mapping[str, object]:
+    return {"cpu_milli": spec.cpu, "gpu_milli": spec.milli, "gpus": spec.gpus, "models": spec.models}
