@@ -1,0 +1,75 @@
+"""Turns a draft into a version: snapshot in, planner, independent check, stored. Outside any transaction.
+
+A plan that breaks a rule of its own snapshot is never stored, whoever made it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import structlog
+
+from apps.clusters import queries as clusters
+from apps.planner.defrag import plan_free_nodes, plan_unlock
+from apps.planner.plan import Goal
+from apps.planner.plan import Plan as PlannerPlan
+from apps.planner.snapshot import Snapshot
+from apps.planner.verification import check_plan
+from apps.plans import services
+from apps.plans.models import Plan
+from apps.plans.titles import title_of_plan
+
+log = structlog.get_logger(__name__)
+
+
+def compute_draft(plan_id: int) -> bool:
+    """Compute the version that a draft waits for. False if there was nothing to do."""
+    plan = services.claim_draft(plan_id=plan_id)
+    if plan is None:
+        return False
+    row = clusters.latest_snapshot(plan.cluster)
+    if row is None:
+        _give_up(plan, f"No snapshot of {plan.cluster.name} is known any more.")
+        return True
+    snapshot = clusters.open_snapshot(row)
+    try:
+        found = _search(plan, snapshot)
+    except ValueError as error:
+        _give_up(plan, str(error))
+        return True
+    violations = check_plan(snapshot, found)
+    if violations:
+        log.error("the planner broke a rule", plan=plan.pk, violations=violations)
+        _give_up(plan, f"The planner's answer broke a rule and was not kept: {violations[0]}")
+        return True
+    services.attach_version(
+        plan_id=plan.pk,
+        number=plan.version_number,
+        snapshot=row,
+        found=found,
+        title=title_of_plan(found, plan.request, snapshot),
+    )
+    return True
+
+
+def _search(plan: Plan, snapshot: Snapshot) -> PlannerPlan:
+    request = plan.request
+    deadline = _deadline(float(request["seconds"]))
+    if request["goal"] == Goal.UNLOCK:
+        return plan_unlock(
+            snapshot,
+            workload=request["workload"] or None,
+            max_moves=request["max_moves"],
+            deadline=deadline,
+        )
+    return plan_free_nodes(snapshot, max_moves=request["max_moves"], deadline=deadline)
+
+
+def _deadline(seconds: float) -> Callable[[], bool]:
+    end = time.monotonic() + seconds
+    return lambda: time.monotonic() >= end
+
+
+def _give_up(plan: Plan, reason: str) -> None:
+    services.give_up_draft(plan_id=plan.pk, number=plan.version_number, reason=reason)

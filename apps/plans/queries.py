@@ -1,0 +1,113 @@
+"""Every read of plans that more than one caller needs. Opens snapshots, changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import F, QuerySet
+
+from apps.accounts.errors import NotVisible
+from apps.accounts.queries import clusters_visible_to
+from apps.clusters import queries as clusters
+from apps.clusters.models import Cluster
+from apps.planner.plan import Plan as PlannerPlan
+from apps.planner.plan_json import plan_from_dict
+from apps.planner.staleness import what_changed
+from apps.plans.models import Decision, Plan, PlanVersion
+from apps.plans.states import PlanState
+
+if TYPE_CHECKING:
+    from apps.accounts.queries import Person
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A version against the newest snapshot. changes: sentences, empty if it still matches.
+
+    seen_at: when the watcher last heard from the cluster; None if never.
+    """
+
+    changes: tuple[str, ...]
+    snapshot_id: int | None
+    seen_at: datetime | None
+
+    @property
+    def sentence(self) -> str:
+        """At most three changes, and how many more there are."""
+        shown = "; ".join(self.changes[:3])
+        more = len(self.changes) - 3
+        return f"{shown}; and {more} more" if more > 0 else shown
+
+
+def plans_for(user: Person, cluster: Cluster | None = None) -> QuerySet[Plan]:
+    """Plans that `user` may see, newest first; of one cluster or of all that are visible."""
+    found = Plan.objects.filter(cluster_id__in=clusters_visible_to(user)).select_related(
+        "cluster", "created_by", "edited_by", "proposed_by"
+    )
+    return found if cluster is None else found.filter(cluster=cluster)
+
+
+def plan_for(user: Person, plan_id: int) -> Plan:
+    """One plan. Raises NotVisible both for one that does not exist and for one that may not be seen."""
+    plan = plans_for(user).filter(pk=plan_id).first()
+    if plan is None:
+        raise NotVisible(f"there is no plan {plan_id} that you can see", actor=user, action="see")
+    return plan
+
+
+def current_version(plan: Plan) -> PlanVersion | None:
+    """The version that people decide on; None while it is being computed or could not be."""
+    return plan.versions.filter(number=plan.version_number).first()
+
+
+def approval_of(plan: Plan) -> Decision | None:
+    """The approval of exactly the current version, if there is one."""
+    return (
+        plan.decisions.filter(verdict="approved", version__number=plan.version_number)
+        .select_related("version", "decided_by")
+        .first()
+    )
+
+
+def progress_of(plan: Plan, version: PlanVersion | None) -> str:
+    """How far the planner is: computing, ready, empty (nothing to do) or failed (see state_reason)."""
+    if version is not None:
+        return "ready" if version.body["moves"] else "empty"
+    return "failed" if plan.state_reason else "computing"
+
+
+def open_plan(version: PlanVersion) -> PlannerPlan:
+    """The planner's own plan, as it was stored."""
+    return plan_from_dict(version.body)
+
+
+def compare_with_now(version: PlanVersion) -> Comparison:
+    """Does the version still fit the newest snapshot? Opens snapshots: not for inside a transaction."""
+    cluster = version.plan.cluster
+    newest = clusters.latest_snapshot(cluster)
+    if newest is None:
+        return Comparison(("no snapshot of the cluster is known any more",), None, None)
+    heard = [newest.taken_at, *([cluster.watched_at] if cluster.watched_at else [])]
+    if newest.digest == version.snapshot_digest:
+        return Comparison((), newest.pk, max(heard))
+    before = clusters.open_snapshot(version.snapshot) if version.snapshot else None
+    changes = what_changed(open_plan(version), before, clusters.open_snapshot(newest))
+    return Comparison(tuple(changes), newest.pk, max(heard))
+
+
+def drafts_to_compute() -> QuerySet[Plan]:
+    """Drafts whose version is still missing and that did not fail."""
+    return Plan.objects.filter(state=PlanState.DRAFT, state_reason="").exclude(pk__in=_with_current_version())
+
+
+def open_plans() -> QuerySet[Plan]:
+    """Proposed and approved plans that have not begun: those that can still age."""
+    return Plan.objects.filter(
+        state__in=[PlanState.PROPOSED, PlanState.APPROVED], begun_at__isnull=True
+    ).select_related("cluster")
+
+
+def _with_current_version() -> QuerySet[Any]:
+    return PlanVersion.objects.filter(number=F("plan__version_number")).values("plan_id")

@@ -1,0 +1,49 @@
+"""What a plan is called: one line that says what people get. Pure text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from apps.planner.plan import Goal, Plan
+from apps.planner.snapshot import Snapshot
+
+LONGEST = 200
+
+
+def title_of_request(request: Mapping[str, Any]) -> str:
+    """For a draft that has not been computed yet."""
+    if request["goal"] == Goal.UNLOCK:
+        return f"Make room for {request['workload'] or 'what waits'}"[:LONGEST]
+    return "Free whole nodes"
+
+
+def title_of_plan(plan: Plan, request: Mapping[str, Any], snapshot: Snapshot) -> str:
+    """For example "Free 3 A100 nodes for llama-70b"."""
+    if not plan.moves:
+        return f"Nothing to move: {_lower_first(title_of_request(request))}"[:LONGEST]
+    freed = len(plan.freed_nodes)
+    nodes = f"{freed} {_kind_of(plan.freed_nodes, snapshot)}{'node' if freed == 1 else 'nodes'}"
+    if plan.goal == Goal.UNLOCK:
+        whom = _waiting_name(plan, request)
+        return (f"Free {nodes} for {whom}" if freed else f"Make room for {whom}")[:LONGEST]
+    return f"Free {nodes}"[:LONGEST]
+
+
+def _kind_of(names: tuple[str, ...], snapshot: Snapshot) -> str:
+    """ "A100 " if all these nodes have one GPU model, else nothing."""
+    models = {snapshot.nodes[name].model for name in names if name in snapshot.nodes}
+    model = models.pop() if len(models) == 1 else ""
+    return f"{model.split('-')[0]} " if model else ""
+
+
+def _waiting_name(plan: Plan, request: Mapping[str, Any]) -> str:
+    if len(plan.unlocked) == 1:
+        return plan.unlocked[0].partition("/")[2] or plan.unlocked[0]
+    if plan.unlocked:
+        return f"{len(plan.unlocked)} that wait"
+    return str(request["workload"]).partition("/")[2] or "what waits"
+
+
+def _lower_first(text: str) -> str:
+    return text[:1].lower() + text[1:]
