@@ -190,7 +190,7 @@ def _create_draft(actor: User, cluster: Cluster, request: dict[str, Any]) -> Pla
 
 def _wake(plan_id: int) -> None:
     """Only a hint: the timer finds the draft as well if the broker is away."""
-    transaction.on_commit(lambda: wake_worker("plans.compute_plan", plan_id))
+    transaction.on_commit(lambda: wake_worker("apps.plans.tasks.compute_plan", plan_id))
 
 
 def _checked_request(*, goal: str, workload: str, max_moves: int, seconds: float) -> dict[str, Any]:
