@@ -41,6 +41,8 @@ JOBS = Kind("batch", "v1", "jobs", True)
 BUDGETS = Kind("policy", "v1", "poddisruptionbudgets", True)
 PRIORITY_CLASSES = Kind("scheduling.k8s.io", "v1", "priorityclasses", False)
 POD_GROUPS = Kind("scheduling.x-k8s.io", "v1alpha1", "podgroups", True)
+VOLUMES = Kind("", "v1", "persistentvolumes", False)
+CLAIMS = Kind("", "v1", "persistentvolumeclaims", True)
 WEBHOOKS = Kind("admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", False)
 
 
@@ -102,8 +104,8 @@ class Gateway(Protocol):
         """Merge patch (or strategic merge). Put metadata.resourceVersion (and uid) in `body` to guard it."""
 
     def delete_own_object(self, kind: Kind, name: str, *, uid: str, namespace: str | None = None) -> None:
-        """Delete something this console made: refused unless it carries our label `defrag.gpu.internal/owned`.
-        Gone already is fine; another UID raises Conflict."""
+        """Delete something this console made: refused unless it carries our label
+        `defrag.gpu.internal/owned`. Gone already is fine; another UID raises Conflict."""
 
     def evict_pod(
         self, namespace: str, name: str, *, uid: str, grace_seconds: int | None = None, dry_run: bool = False

@@ -28,7 +28,7 @@ class Identity:
         return bool(self._pinned)
 
     def prove(self, *, now: bool = False) -> None:
-        """Raises AnotherCluster on a mismatch, or whatever asking raises. now: ask even after a recent proof."""
+        """Raises AnotherCluster on a mismatch, or what asking raises. now: ask even after a recent proof."""
         if not self._pinned:
             return
         recent = self._proved_at is not None and time.monotonic() - self._proved_at < self._seconds

@@ -1,0 +1,126 @@
+"""One Node object becomes one `inventory.Node`.
+
+What depends on the pods that run there is added in `picture`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from apps.kube.translate.annotations import HOLDERS, LONGEST_ANNOTATION, read_holders
+from apps.kube.translate.gpus import GpuFacts, read_gpu_facts
+from apps.kube.translate.values import Warn, child, clean, entries, quantities, seconds_of, texts
+from apps.planner.inventory import Holding, Node, Quantities, Taint
+
+CORDON = "defrag.gpu.internal/cordon"
+POOL_LABELS = (
+    "defrag.gpu.internal/pool",
+    "cloud.google.com/gke-nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "agentpool",
+)
+HOLDERS_STALE_SECONDS = 900.0
+MOST_WARNINGS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ReadNode:
+    """valid_until: from then on the same object reads differently (an annotation goes stale)."""
+
+    node: Node
+    valid_until: float | None = None
+
+
+def read_node(raw: Mapping[str, Any], *, taken_at: float) -> ReadNode:
+    """taken_at: the moment the facts are judged at, in seconds since the epoch."""
+    warnings: list[str] = []
+    metadata, spec, status = child(raw, "metadata"), child(raw, "spec"), child(raw, "status")
+    labels = texts(child(metadata, "labels"))
+    annotations = texts(child(metadata, "annotations"), LONGEST_ANNOTATION)
+    capacity = quantities(child(status, "capacity"), warnings.append, "capacity")
+    allocatable = quantities(child(status, "allocatable"), warnings.append, "allocatable")
+    facts = read_gpu_facts(labels, annotations, {**allocatable, **capacity}, warnings.append)
+    _warn_of_lost_gpus(facts, capacity, allocatable, warnings.append)
+    holdings, observed_at, valid_until = _holdings(annotations, taken_at, warnings.append)
+    ready, reason, since = _readiness(status)
+    created_at = seconds_of(metadata.get("creationTimestamp")) or 0.0
+    node = Node(
+        name=clean(metadata.get("name"), 253),
+        uid=clean(metadata.get("uid"), 100),
+        resource_version=clean(metadata.get("resourceVersion"), 40),
+        hostname=labels.get("kubernetes.io/hostname", ""),
+        labels=labels,
+        taints=_taints(spec),
+        unschedulable=spec.get("unschedulable") is True,
+        ready=ready,
+        ready_reason=reason,
+        capacity=capacity,
+        allocatable=allocatable,
+        vendor=facts.vendor,
+        model=facts.model,
+        gpu_resource=facts.gpu_resource,
+        gpus=facts.gpus,
+        sharing=facts.sharing,
+        shares_per_gpu=facts.shares_per_gpu,
+        mig_strategy=facts.mig_strategy,
+        topology=facts.topology,
+        holdings=holdings,
+        holdings_observed_at=observed_at,
+        pool=next((labels[key] for key in POOL_LABELS if labels.get(key)), ""),
+        rack=labels.get("topology.kubernetes.io/rack", ""),
+        zone=labels.get("topology.kubernetes.io/zone", ""),
+        cordon=annotations.get(CORDON, ""),
+        created_at=created_at,
+        stale_since=None if ready else since if since is not None else created_at,
+        warnings=tuple(warnings[:MOST_WARNINGS]),
+    )
+    return ReadNode(node, valid_until)
+
+
+def _readiness(status: Mapping[str, Any]) -> tuple[bool, str, float | None]:
+    """(ready, why not, since when)."""
+    for condition in entries(status, "conditions"):
+        if condition.get("type") == "Ready":
+            if condition.get("status") == "True":
+                return True, "", None
+            reason = clean(condition.get("reason"), 100) or "NotReady"
+            return False, reason, seconds_of(condition.get("lastTransitionTime"))
+    return False, "NeverReported", None
+
+
+def _taints(spec: Mapping[str, Any]) -> tuple[Taint, ...]:
+    return tuple(
+        Taint(clean(taint.get("key"), 320), clean(taint.get("value"), 100), clean(taint.get("effect"), 40))
+        for taint in entries(spec, "taints")
+    )
+
+
+def _holdings(
+    annotations: Mapping[str, str], taken_at: float, warn: Warn
+) -> tuple[tuple[Holding, ...] | None, float | None, float | None]:
+    """(holdings or None, when observed, when they go stale)."""
+    if HOLDERS not in annotations:
+        return None, None, None
+    found = read_holders(annotations[HOLDERS], warn)
+    if found is None:
+        return None, None, None
+    holdings, observed_at = found
+    stale_at = observed_at + HOLDERS_STALE_SECONDS
+    if taken_at >= stale_at:
+        minutes = HOLDERS_STALE_SECONDS / 60
+        warn(f"the annotation {HOLDERS} is older than {minutes:g} minutes: who holds which GPU is unknown")
+        return None, observed_at, None
+    return holdings, observed_at, stale_at
+
+
+def _warn_of_lost_gpus(facts: GpuFacts, capacity: Quantities, allocatable: Quantities, warn: Warn) -> None:
+    has, offers = capacity.get(facts.gpu_resource, 0), allocatable.get(facts.gpu_resource, 0)
+    if offers < has:
+        warn(f"{has - offers} of {has} {facts.gpu_resource} are not offered: unhealthy or lost GPUs")
+    elif offers > has:
+        warn(f"{offers} {facts.gpu_resource} are offered, but the node has {has}")
+    sick = [str(gpu.index) for gpu in facts.gpus if not gpu.healthy]
+    if sick:
+        warn(f"GPU {', '.join(sick)} is unhealthy")

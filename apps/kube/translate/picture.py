@@ -1,0 +1,267 @@
+"""Puts the translated objects together into one snapshot.
+
+A `Translator` remembers what it translated, by UID and resourceVersion, so an update of a large
+cluster costs what has changed. `build_snapshot` is the same for objects seen only once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from apps.kube.gateway import (
+    BUDGETS,
+    CLAIMS,
+    DAEMONSETS,
+    DEPLOYMENTS,
+    JOBS,
+    NAMESPACES,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    REPLICASETS,
+    STATEFULSETS,
+    VOLUMES,
+    Kind,
+)
+from apps.kube.translate.nodes import ReadNode, read_node
+from apps.kube.translate.pods import Surroundings, read_pod
+from apps.kube.translate.protections import PROTECT
+from apps.kube.translate.surroundings import GANG, Around, Ties, read_ties, surroundings_of
+from apps.kube.translate.unreadable import UNREADABLE, name_of, stamp_of, unreadable_node, unreadable_pod
+from apps.kube.translate.values import brief, child, clean
+from apps.kube.translate.volumes import pinned_claims
+from apps.kube.translate.workloads import read_budget, read_pod_group, read_workload
+from apps.planner.inventory import DisruptionBudget, Gang, Node, Pod, Workload
+from apps.planner.snapshot import Snapshot
+
+Objects = Mapping[Kind, Iterable[Mapping[str, Any]]]
+WORKLOAD_KINDS = {
+    REPLICASETS: "ReplicaSet",
+    DEPLOYMENTS: "Deployment",
+    STATEFULSETS: "StatefulSet",
+    DAEMONSETS: "DaemonSet",
+    JOBS: "Job",
+}
+
+
+def build_snapshot(cluster: str, objects: Objects, taken_at: float, problems: Iterable[str] = ()) -> Snapshot:
+    """objects: API objects by kind; a kind that is missing could not be read, an empty one has none."""
+    return Translator().build(cluster, objects, taken_at=taken_at, problems=problems)
+
+
+@dataclass(frozen=True, slots=True)
+class _SeenPod:
+    revision: str
+    ties: Ties
+    surroundings: Surroundings
+    pod: Pod
+
+
+class Translator:
+    """Remembers the objects of its last snapshot. Not safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, tuple[str, ReadNode]] = {}
+        self._pods: dict[str, _SeenPod] = {}
+        self._others: dict[tuple[str, str], tuple[str, Any]] = {}
+        self._known_others = self._others
+        self._pruned: dict[str, tuple[Node, tuple[str, ...], Node]] = {}
+
+    def build(
+        self, cluster: str, objects: Objects, *, taken_at: float, problems: Iterable[str] = ()
+    ) -> Snapshot:
+        said = list(problems)
+        self._known_others, self._others = self._others, {}
+        workloads = self._read_workloads(objects, said)
+        around = _read_around(objects, workloads)
+        pods = self._read_pods(objects.get(PODS, ()), around, said)
+        nodes = self._read_nodes(objects.get(NODES, ()), taken_at, said)
+        return Snapshot(
+            cluster=cluster,
+            taken_at=taken_at,
+            nodes=self._without_ghosts(nodes, pods),
+            pods=pods,
+            workloads=self._with_unseen_owners(workloads, pods),
+            budgets={budget.uid: budget for budget in self._read_budgets(objects, said)},
+            gangs=self._read_gangs(objects, pods, around, said),
+            problems=tuple(said),
+        )
+
+    def _read_workloads(self, objects: Objects, said: list[str]) -> dict[str, Workload]:
+        found: dict[str, Workload] = {}
+        for kind, name in WORKLOAD_KINDS.items():
+            for raw in objects.get(kind, ()):
+                workload = self._remembered(name, raw, lambda raw, name=name: read_workload(raw, name), said)
+                if workload is not None and workload.uid:
+                    found[workload.uid] = workload
+        return _named_by_parents(found)
+
+    def _read_budgets(self, objects: Objects, said: list[str]) -> list[DisruptionBudget]:
+        read = (self._remembered("budget", raw, read_budget, said) for raw in objects.get(BUDGETS, ()))
+        return [budget for budget in read if budget is not None]
+
+    def _remembered(self, kind: str, raw: Mapping[str, Any], read: Any, said: list[str]) -> Any:
+        uid, revision = stamp_of(raw)
+        known = self._known_others.get((kind, uid))
+        if known is not None and uid and known[0] == revision != "":
+            self._others[(kind, uid)] = known
+            return known[1]
+        try:
+            found = read(raw)
+        except UNREADABLE as error:
+            said.append(f"The {kind} {name_of(raw)} cannot be read ({type(error).__name__}).")
+            return None
+        self._others[(kind, uid)] = (revision, found)
+        return found
+
+    def _read_pods(
+        self, raws: Iterable[Mapping[str, Any]], around: Around, said: list[str]
+    ) -> dict[str, Pod]:
+        seen: dict[str, _SeenPod] = {}
+        pods: dict[str, Pod] = {}
+        for raw in raws:
+            uid, revision = stamp_of(raw)
+            try:
+                found = _read_pod_again(self._pods.get(uid), raw, revision, around)
+            except UNREADABLE as error:
+                said.append(f"The pod {name_of(raw)} cannot be read ({type(error).__name__}).")
+                pod = unreadable_pod(raw)
+                pods[pod.uid] = pod
+                continue
+            pod = found.pod if found.pod.uid else replace(found.pod, uid=found.pod.key)
+            pods[pod.uid] = pod
+            seen[pod.uid] = found
+        self._pods = seen
+        return pods
+
+    def _read_nodes(
+        self, raws: Iterable[Mapping[str, Any]], taken_at: float, said: list[str]
+    ) -> dict[str, Node]:
+        seen: dict[str, tuple[str, ReadNode]] = {}
+        nodes: dict[str, Node] = {}
+        for raw in raws:
+            uid, revision = stamp_of(raw)
+            known = self._nodes.get(uid)
+            if known and uid and known[0] == revision != "" and not _is_over(known[1].valid_until, taken_at):
+                read = known[1]
+            else:
+                read = _read_node_safely(raw, taken_at, said)
+            if read.node.name in nodes:
+                said.append(f"The node {brief(read.node.name)} is there twice; the last one is shown.")
+            nodes[read.node.name] = read.node
+            seen[uid] = (revision, read)
+        self._nodes = seen
+        return {name: nodes[name] for name in sorted(nodes)}
+
+    def _without_ghosts(self, nodes: dict[str, Node], pods: Mapping[str, Pod]) -> dict[str, Node]:
+        """A holder that is no longer on the node holds nothing, whatever its node's annotation still says."""
+        kept: dict[str, tuple[Node, tuple[str, ...], Node]] = {}
+        found: dict[str, Node] = {}
+        for name, node in nodes.items():
+            gone = tuple(
+                holding.pod_uid
+                for holding in node.holdings or ()
+                if not _holds(pods.get(holding.pod_uid), name)
+            )
+            if not gone:
+                found[name] = node
+                continue
+            known = self._pruned.get(name)
+            if known is None or known[0] is not node or known[1] != gone:
+                known = (node, gone, _pruned(node, gone))
+            kept[name] = known
+            found[name] = known[2]
+        self._pruned = kept
+        return found
+
+    def _read_gangs(
+        self, objects: Objects, pods: Mapping[str, Pod], around: Around, said: list[str]
+    ) -> dict[str, Gang]:
+        read = (
+            self._remembered("pod group", raw, read_pod_group, said) for raw in objects.get(POD_GROUPS, ())
+        )
+        gangs = {gang.key: gang for gang in read if gang is not None}
+        members = Counter(pod.gang for pod in pods.values() if pod.gang)
+        for pod in pods.values():
+            if pod.gang and pod.gang not in gangs:
+                job = around.workloads.get(pod.workload)
+                is_job = job is not None and pod.gang == f"{job.namespace}/{job.name}"
+                wanted = (job.replicas or 1) if job and is_job else members[pod.gang]
+                gangs[pod.gang] = Gang(pod.gang, wanted, kind="Job" if is_job else "unknown")
+        return gangs
+
+    def _with_unseen_owners(
+        self, workloads: dict[str, Workload], pods: Mapping[str, Pod]
+    ) -> dict[str, Workload]:
+        """Owners of kinds that are not read are still shown by the name that the pods' references give."""
+        unseen: dict[str, Workload] = {}
+        for uid, seen in self._pods.items():
+            kind, name, owner_uid = seen.ties.owner
+            if owner_uid and owner_uid not in workloads and owner_uid not in unseen and uid in pods:
+                unseen[owner_uid] = Workload(owner_uid, kind, seen.ties.namespace, name, display=name)
+        return {**workloads, **unseen}
+
+
+def _read_pod_again(
+    known: _SeenPod | None, raw: Mapping[str, Any], revision: str, around: Around
+) -> _SeenPod:
+    is_same = known is not None and known.revision == revision != ""
+    ties = known.ties if known is not None and is_same else read_ties(raw)
+    surroundings = surroundings_of(ties, around)
+    if known is not None and is_same and known.surroundings == surroundings:
+        return known
+    return _SeenPod(revision, ties, surroundings, read_pod(raw, surroundings))
+
+
+def _read_node_safely(raw: Mapping[str, Any], taken_at: float, said: list[str]) -> ReadNode:
+    try:
+        return read_node(raw, taken_at=taken_at)
+    except UNREADABLE as error:
+        said.append(f"The node {name_of(raw)} cannot be read ({type(error).__name__}).")
+        return ReadNode(unreadable_node(raw, taken_at))
+
+
+def _read_around(objects: Objects, workloads: Mapping[str, Workload]) -> Around:
+    pinned = None
+    if CLAIMS in objects and VOLUMES in objects:
+        pinned = pinned_claims(objects[CLAIMS], objects[VOLUMES])
+    return Around(
+        protected_namespaces=frozenset(
+            clean(child(raw, "metadata").get("name"), 253)
+            for raw in objects.get(NAMESPACES, ())
+            if child(raw, "metadata", "annotations").get(PROTECT) == "true"
+        ),
+        workloads=workloads,
+        pinned_claims=pinned,
+        job_gangs=frozenset(
+            stamp_of(raw)[0]
+            for raw in objects.get(JOBS, ())
+            if child(raw, "metadata", "annotations").get(GANG) == "true"
+        ),
+    )
+
+
+def _named_by_parents(workloads: dict[str, Workload]) -> dict[str, Workload]:
+    """A ReplicaSet is updating when its Deployment is."""
+    updating = {uid for uid, workload in workloads.items() if workload.updating}
+    return {
+        uid: replace(workload, updating=True)
+        if workload.parent in updating and not workload.updating
+        else workload
+        for uid, workload in workloads.items()
+    }
+
+
+def _pruned(node: Node, gone: tuple[str, ...]) -> Node:
+    return replace(node, holdings=tuple(one for one in node.holdings or () if one.pod_uid not in gone))
+
+
+def _holds(pod: Pod | None, node_name: str) -> bool:
+    return pod is not None and pod.is_holding and pod.node_name == node_name
+
+
+def _is_over(valid_until: float | None, taken_at: float) -> bool:
+    return valid_until is not None and taken_at >= valid_until

@@ -1,0 +1,141 @@
+"""One Pod object becomes one `inventory.Pod`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from apps.kube.translate.demand import read_demand
+from apps.kube.translate.placement import (
+    read_host_ports,
+    read_node_terms,
+    read_pod_terms,
+    read_spread,
+    read_tolerations,
+)
+from apps.kube.translate.protections import read_protections
+from apps.kube.translate.values import (
+    Warn,
+    brief,
+    child,
+    clean,
+    entries,
+    seconds_of,
+    texts,
+    whole,
+)
+from apps.planner.inventory import LinkClass, Pod
+
+LINK = "defrag.gpu.internal/link"
+STEERING = "defrag.gpu.internal/migration"
+CHECKPOINTED = "defrag.gpu.internal/checkpoint-done"
+HOLD = "defrag.gpu.internal/hold"
+SERVICE = "defrag.gpu.internal/service"
+ENVIRONMENT = "defrag.gpu.internal/environment"
+MOST_WARNINGS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a pod takes from the objects around it.
+
+    protections: of its namespace and workload. gang: key or "". pinned: a volume of it binds its place.
+    """
+
+    protections: tuple[str, ...] = ()
+    gang: str = ""
+    pinned: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+def controller_of(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The owner reference of the controller, {} for a bare object."""
+    for owner in entries(metadata, "ownerReferences"):
+        if owner.get("controller") is True:
+            return owner
+    return {}
+
+
+def read_pod(raw: Mapping[str, Any], surroundings: Surroundings) -> Pod:
+    warnings: list[str] = []
+    metadata, spec, status = child(raw, "metadata"), child(raw, "spec"), child(raw, "status")
+    labels, annotations = texts(child(metadata, "labels")), texts(child(metadata, "annotations"))
+    namespace = clean(metadata.get("namespace"), 253)
+    owner = controller_of(metadata)
+    priority = whole(spec.get("priority"))
+    demand = read_demand(spec, namespace, annotations, warnings.append)
+    pod_affinity = read_pod_terms(spec, "podAffinity", warnings.append)
+    pod_anti_affinity = read_pod_terms(spec, "podAntiAffinity", warnings.append)
+    return Pod(
+        uid=clean(metadata.get("uid"), 100),
+        namespace=namespace,
+        name=clean(metadata.get("name"), 253),
+        labels=labels,
+        node_name=clean(spec.get("nodeName"), 253),
+        phase=clean(status.get("phase"), 40) or "Pending",
+        ready=_condition(status, "Ready").get("status") == "True",
+        terminating=metadata.get("deletionTimestamp") is not None,
+        requests=demand.requests,
+        gpu_milli=demand.gpu_milli,
+        gpu_memory_mib=demand.gpu_memory_mib,
+        node_selector=texts(child(spec, "nodeSelector")),
+        node_terms=read_node_terms(spec),
+        pod_affinity=pod_affinity,
+        pod_anti_affinity=pod_anti_affinity,
+        spread=read_spread(spec),
+        host_ports=read_host_ports(spec),
+        tolerations=read_tolerations(spec),
+        priority=priority,
+        priority_class=clean(spec.get("priorityClassName"), 253),
+        preemption_policy=clean(spec.get("preemptionPolicy"), 40) or "PreemptLowerPriority",
+        scheduler=clean(spec.get("schedulerName"), 253) or "default-scheduler",
+        workload=clean(owner.get("uid"), 100),
+        owner_kind=clean(owner.get("kind"), 100),
+        gang=surroundings.gang,
+        link=_link(annotations, warnings.append),
+        gates=tuple(clean(gate.get("name"), 320) for gate in entries(spec, "schedulingGates")),
+        nominated_node=clean(status.get("nominatedNodeName"), 253),
+        steering=annotations.get(STEERING, ""),
+        hold=HOLD in labels,
+        service=labels.get(SERVICE, ""),
+        environment=labels.get(ENVIRONMENT, ""),
+        grace_seconds=whole(spec.get("terminationGracePeriodSeconds"), 30),
+        created_at=seconds_of(metadata.get("creationTimestamp")) or 0.0,
+        started_at=seconds_of(status.get("startTime")),
+        checkpointed_at=seconds_of(annotations.get(CHECKPOINTED)),
+        unschedulable_message=_unschedulable(status),
+        volumes_pin_node=surroundings.pinned,
+        protections=read_protections(
+            labels=labels,
+            annotations=annotations,
+            spec=spec,
+            owner=(clean(owner.get("kind"), 100), clean(owner.get("name"), 253)),
+            priority=priority,
+            inherited=surroundings.protections,
+        ),
+        warnings=(*warnings, *surroundings.warnings)[:MOST_WARNINGS],
+    )
+
+
+def _link(annotations: Mapping[str, str], warn: Warn) -> LinkClass | None:
+    wish = annotations.get(LINK)
+    if wish is None:
+        return None
+    try:
+        found = LinkClass(wish)
+    except ValueError:
+        found = LinkClass.UNKNOWN
+    if found is LinkClass.UNKNOWN:
+        warn(f"its annotation {LINK} {brief(wish)!r} is none of nvlink, pcie-switch, numa, node")
+        return None
+    return found
+
+
+def _condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    return next((one for one in entries(status, "conditions") if one.get("type") == kind), {})
+
+
+def _unschedulable(status: Mapping[str, Any]) -> str:
+    condition = _condition(status, "PodScheduled")
+    return clean(condition.get("message"), 2000) if condition.get("status") == "False" else ""

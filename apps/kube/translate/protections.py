@@ -1,0 +1,99 @@
+"""Why nobody may move a pod without a waiver: one sentence for each reason.
+
+Reasons that lie in the pod itself and in what it belongs to. Whether a move is wise is the
+planner's question, not this file's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from apps.kube.translate.values import child, clean, entries
+
+PROTECT = "defrag.gpu.internal/protect"
+MIRROR = "kubernetes.io/config.mirror"
+SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+SAFE_LOCAL_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
+SYSTEM_PRIORITY = 2_000_000_000
+DO_NOT_DISRUPT = {
+    "karpenter.sh/do-not-disrupt": "true",
+    "karpenter.sh/do-not-evict": "true",
+    SAFE_TO_EVICT: "false",
+}
+
+
+def read_protections(
+    *,
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str],
+    spec: Mapping[str, Any],
+    owner: tuple[str, str],
+    priority: int,
+    inherited: tuple[str, ...],
+) -> tuple[str, ...]:
+    """owner: (kind, name) of the controller, ("", "") without. inherited: of namespace and workload."""
+    found = [
+        *_of_owner(owner, annotations),
+        *_of_annotations(annotations),
+        *_of_purpose(labels, annotations, priority),
+        *_of_volumes(spec, annotations),
+        *inherited,
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def is_protected(annotations: Mapping[str, str]) -> bool:
+    """Our own opt-out on a pod, a workload or a namespace."""
+    return annotations.get(PROTECT) == "true"
+
+
+def _of_owner(owner: tuple[str, str], annotations: Mapping[str, str]) -> list[str]:
+    kind, name = owner
+    if MIRROR in annotations or kind == "Node":
+        return ["it is a static pod of its node"]
+    if kind == "DaemonSet":
+        return [f"it belongs to the DaemonSet {name}, which runs it on this node only"]
+    if not kind:
+        return ["no controller owns it, so nothing would recreate it"]
+    return []
+
+
+def _of_annotations(annotations: Mapping[str, str]) -> list[str]:
+    found = [
+        f"its annotation {key} is {value}"
+        for key, value in DO_NOT_DISRUPT.items()
+        if annotations.get(key) == value
+    ]
+    if is_protected(annotations):
+        found.append(f"its annotation {PROTECT} is true")
+    if any(key.startswith("kueue.x-k8s.io/podset-") and key.endswith("-topology") for key in annotations):
+        found.append(
+            "Kueue's topology-aware scheduling placed it: it moves only with its whole Kueue workload"
+        )
+    return found
+
+
+def _of_purpose(labels: Mapping[str, str], annotations: Mapping[str, str], priority: int) -> list[str]:
+    found = []
+    if labels.get("app.kubernetes.io/component") == "notebook" or "notebook-name" in labels:
+        found.append("it is an interactive notebook")
+    if priority >= SYSTEM_PRIORITY:
+        found.append("its priority marks it as critical to the system")
+    return found
+
+
+def _of_volumes(spec: Mapping[str, Any], annotations: Mapping[str, str]) -> list[str]:
+    if annotations.get(SAFE_TO_EVICT) == "true":
+        return []
+    safe = {name.strip() for name in annotations.get(SAFE_LOCAL_VOLUMES, "").split(",")}
+    found = []
+    for volume in entries(spec, "volumes"):
+        name = clean(volume.get("name"), 100)
+        if name in safe:
+            continue
+        if "emptyDir" in volume and child(volume, "emptyDir").get("medium") != "Memory":
+            found.append(f"its local volume {name} (emptyDir) would be lost")
+        elif "hostPath" in volume:
+            found.append(f"its volume {name} lies on the node (hostPath)")
+    return found

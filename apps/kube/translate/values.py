@@ -1,0 +1,110 @@
+"""Reads values out of API objects that anybody in the cluster may have written.
+
+Every function takes whatever it gets and answers with a plain value of the promised type. Text is
+made storable (no lone surrogates, no NUL); numbers are kept within 63 bits. Nothing here raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from apps.planner.resources import parse_quantity
+
+Warn = Callable[[str], None]
+LARGEST = 2**62
+LONGEST_TEXT = 4096
+LONGEST_QUANTITY = 40
+
+
+def clean(value: object, longest: int = LONGEST_TEXT) -> str:
+    """Text as it can be stored and shown; "" for anything that is no text."""
+    if not isinstance(value, str):
+        return ""
+    if not value.isascii():
+        value = value.encode("utf-8", "replace").decode("utf-8")
+    if "\x00" in value:
+        value = value.replace("\x00", "�")
+    return value if len(value) <= longest else value[:longest]
+
+
+def brief(value: object) -> str:
+    """A value as a warning may quote it."""
+    text = clean(value) if isinstance(value, str) else repr(value)
+    return text if len(text) <= 60 else text[:60] + "…"
+
+
+def child(found: object, *keys: str) -> Mapping[str, Any]:
+    """The mapping under a chain of keys; an empty one where anything on the way is missing."""
+    for key in keys:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def entries(found: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    """The mappings in the list under `key`."""
+    value = found.get(key)
+    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
+
+
+def texts(found: Mapping[str, Any], longest: int = LONGEST_TEXT) -> dict[str, str]:
+    """Labels or annotations: those whose key and value are text."""
+    return {clean(key): clean(value, longest) for key, value in found.items() if isinstance(value, str)}
+
+
+def text_list(value: object) -> tuple[str, ...]:
+    return tuple(clean(one) for one in value if isinstance(one, str)) if isinstance(value, list) else ()
+
+
+def whole(value: object, default: int = 0) -> int:
+    """An integer (also written as text), within 63 bits."""
+    if isinstance(value, bool):
+        return default
+    if isinstance(value, str) and len(value) <= LONGEST_QUANTITY and value.strip().lstrip("+-").isdecimal():
+        value = int(value)
+    if not isinstance(value, int):
+        return default
+    return max(-LARGEST, min(LARGEST, value))
+
+
+def whole_or_none(value: object) -> int | None:
+    found = whole(value, LARGEST)
+    return None if found == LARGEST else found
+
+
+def seconds_of(value: object) -> float | None:
+    """An RFC 3339 time as seconds since the epoch."""
+    if not isinstance(value, str) or not 10 <= len(value) <= 40:
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def quantities(found: Mapping[str, Any], warn: Warn, where: str) -> dict[str, int]:
+    """Resource amounts; one that cannot be read is left out with a warning."""
+    amounts: dict[str, int] = {}
+    for name, value in found.items():
+        amount = _quantity(name, value)
+        if amount is None:
+            warn(f"{where}: the amount {brief(value)!r} of {brief(name)} cannot be read")
+        else:
+            amounts[clean(name)] = amount
+    return amounts
+
+
+def _quantity(name: str, value: object) -> int | None:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, str | int | float)
+        or len(str(value)) > LONGEST_QUANTITY
+    ):
+        return None
+    try:
+        amount = parse_quantity(value, name)
+    except (ValueError, ArithmeticError):
+        return None
+    return amount if 0 <= amount <= LARGEST else None
