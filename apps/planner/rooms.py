@@ -65,12 +65,11 @@ class Room:
 
     def shortages(self, demand: Demand) -> list[str]:
         """The names of the resources that do not suffice, GPUs as "gpu", ports as "port N"."""
-        short = [name for name, amount in demand.resources if self.left.get(name, 0) < amount]
+        short = ["gpu"] if demand.gpus and not self.has_gpus(demand) else []
+        short.extend(name for name, amount in demand.resources if self.left.get(name, 0) < amount)
         if self.left.get("pods", 1) < 1:
             short.append("pods")
         short.extend(f"port {port}" for port in demand.ports if self.ports[port])
-        if demand.gpus and not self.has_gpus(demand):
-            short.append("gpu")
         return short
 
     def fits(self, demand: Demand) -> bool:

@@ -1,0 +1,198 @@
+"""Why a pod cannot run on a node: kube-scheduler's rules and ours, each with its reason.
+
+The words of `Reason` are what people read and what counts per node are kept under.
+Not in here: whether a running pod may leave its node (movability).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from apps.planner.affinity import interpod_reasons, uses_neighbours
+from apps.planner.inventory import LinkClass, Node, Pod
+from apps.planner.movability import DEFAULT_SCHEDULER
+from apps.planner.resources import scale_text
+from apps.planner.rooms import Room, Rooms
+from apps.planner.selectors import matches_labels, node_matches_terms, untolerated_taints
+from apps.planner.topology import knows_links
+
+
+class Reason(StrEnum):
+    """Normalised reasons, in the order in which they are asked."""
+
+    NOT_READY = "node is not Ready"
+    STALE = "node's facts are stale"
+    CORDONED = "node is cordoned"
+    SELECTOR = "node selector does not match"
+    AFFINITY = "node affinity does not match"
+    TAINT = "taint not tolerated"
+    SCHEDULER = "pod belongs to another scheduler"
+    VOLUME = "its volume is pinned to another node"
+    NO_SUCH_GPU = "node has no such GPUs"
+    GPU = "too few free GPUs"
+    CPU = "too little CPU"
+    MEMORY = "too little memory"
+    STORAGE = "too little ephemeral storage"
+    PODS = "too many pods on the node"
+    OTHER = "too little of another resource"
+    PORT = "host port is taken"
+    LINK = "no group of GPUs with the wanted link"
+    LINK_UNKNOWN = "link unknown: no GPU topology metadata"
+    HOLDERS_UNKNOWN = "link unknown: which GPUs are taken is not known"
+    POD_AFFINITY = "pod affinity not satisfied"
+    POD_ANTI_AFFINITY = "pod anti-affinity"
+    SPREAD = "topology spread"
+
+
+RESOURCE_REASONS = {
+    "cpu": Reason.CPU,
+    "memory": Reason.MEMORY,
+    "ephemeral-storage": Reason.STORAGE,
+    "pods": Reason.PODS,
+}
+
+
+class Fitting:
+    """Asks the rules against one mutable `Rooms`; what never changes is remembered."""
+
+    def __init__(self, rooms: Rooms) -> None:
+        self.rooms = rooms
+        self.snapshot = rooms.snapshot
+        pods = self.snapshot.pods.values()
+        self._label_keys = _keys_asked(pods)
+        self._by_name = any(term.fields for pod in pods for term in pod.node_terms)
+        self._node_kinds = {name: self._kind(node) for name, node in self.snapshot.nodes.items()}
+        self._signatures: dict[str, tuple[object, ...]] = {}
+        self._static: dict[tuple[object, ...], tuple[Reason, ...]] = {}
+
+    def static_reasons(self, pod: Pod, node: Node) -> tuple[Reason, ...]:
+        """Reasons that no move can change."""
+        key = (self.signature(pod), self._node_kinds[node.name])
+        known = self._static.get(key)
+        if known is None:
+            known = self._static[key] = tuple(_static_reasons(pod, node))
+        return known
+
+    def signature(self, pod: Pod) -> tuple[object, ...]:
+        """Equal for pods with the same wishes about nodes."""
+        known = self._signatures.get(pod.uid)
+        if known is None:
+            known = self._signatures[pod.uid] = (
+                tuple(sorted(pod.node_selector.items())),
+                pod.node_terms,
+                pod.tolerations,
+                pod.volumes_pin_node and pod.node_name,
+                pod.scheduler,
+            )
+        return known
+
+    def reasons(self, pod: Pod, node: Node) -> tuple[Reason, ...]:
+        """Every reason why the pod cannot run there now; none at all when it can."""
+        return (
+            *self.static_reasons(pod, node),
+            *room_reasons(self.rooms, pod, node),
+            *interpod_words(self.rooms, pod, node),
+        )
+
+    def can_run(self, pod: Pod, node_name: str) -> bool:
+        """The same answer as `not reasons(...)`, cheapest question first."""
+        node = self.snapshot.nodes[node_name]
+        if not self.rooms.fits(pod, node_name) or self.static_reasons(pod, node):
+            return False
+        return not self.needs_neighbours(pod) or not interpod_reasons(self.rooms, pod, node)
+
+    def needs_neighbours(self, pod: Pod) -> bool:
+        return uses_neighbours(pod) or bool(self.rooms.anti_pods)
+
+    def node_kind(self, node_name: str) -> tuple[object, ...]:
+        """Equal for nodes between which no pod's wishes can tell."""
+        return self._node_kinds[node_name]
+
+    def _kind(self, node: Node) -> tuple[object, ...]:
+        return (
+            node.name if self._by_name else "",
+            tuple((key, node.labels[key]) for key in self._label_keys if key in node.labels),
+            node.taints,
+            node.unschedulable,
+            node.ready,
+            node.stale_since is not None,
+        )
+
+
+def why_not(rooms: Rooms, pod: Pod, node: Node) -> list[str]:
+    """Reasons against one pod on one node; use `Fitting` for many."""
+    return [str(reason) for reason in Fitting(rooms).reasons(pod, node)]
+
+
+def explain_reason(reason: Reason, rooms: Rooms, pod: Pod, node: Node) -> str:
+    """The reason with this node's own numbers and names, as a sentence."""
+    room, demand = rooms.by_node[node.name], rooms.demand(pod)
+    if reason is Reason.TAINT:
+        taint = untolerated_taints(pod, node.taints)[0]
+        words = f"{taint.key}={taint.value}:{taint.effect}"
+        return f"{node.name} has the taint {words}, which {pod.name} does not tolerate."
+    if reason is Reason.GPU:
+        return f"{pod.name} wants {demand.gpus} GPUs, {node.name} has {room.free_gpus} free."
+    for name, amount in demand.resources:
+        left = room.left.get(name, 0)
+        if left < amount and RESOURCE_REASONS.get(name, Reason.OTHER) is reason:
+            want, have = scale_text(amount, name), scale_text(max(left, 0), name)
+            return f"{pod.name} wants {want} of {name}, {node.name} has {have} left."
+    return f"{pod.name} cannot run on {node.name}: {reason}."
+
+
+def room_reasons(rooms: Rooms, pod: Pod, node: Node) -> list[Reason]:
+    room, demand = rooms.by_node[node.name], rooms.demand(pod)
+    found: list[Reason] = []
+    for name in room.shortages(demand):
+        if name == "gpu":
+            found.append(Reason.GPU if demand.gpu_resource == node.gpu_resource else Reason.NO_SUCH_GPU)
+        elif name.startswith("port "):
+            found.append(Reason.PORT)
+        else:
+            found.append(RESOURCE_REASONS.get(name, Reason.OTHER))
+    if demand.gpus and demand.link not in (None, LinkClass.NODE) and not room.has_group(demand):
+        found.append(_link_reason(room))
+    return list(dict.fromkeys(found))
+
+
+def interpod_words(rooms: Rooms, pod: Pod, node: Node) -> list[Reason]:
+    words = {
+        "affinity": Reason.POD_AFFINITY,
+        "anti-affinity": Reason.POD_ANTI_AFFINITY,
+        "spread": Reason.SPREAD,
+    }
+    return [words[word] for word in interpod_reasons(rooms, pod, node)]
+
+
+def _link_reason(room: Room) -> Reason:
+    if not knows_links(room.node):
+        return Reason.LINK_UNKNOWN
+    return Reason.LINK if room.located else Reason.HOLDERS_UNKNOWN
+
+
+def _static_reasons(pod: Pod, node: Node) -> Iterable[Reason]:
+    if not node.ready:
+        yield Reason.NOT_READY
+    elif node.stale_since is not None:
+        yield Reason.STALE
+    if node.unschedulable:
+        yield Reason.CORDONED
+    if not matches_labels(pod.node_selector, node.labels):
+        yield Reason.SELECTOR
+    if not node_matches_terms(node, pod.node_terms):
+        yield Reason.AFFINITY
+    if untolerated_taints(pod, node.taints):
+        yield Reason.TAINT
+    if pod.scheduler != DEFAULT_SCHEDULER:
+        yield Reason.SCHEDULER
+    if pod.volumes_pin_node and pod.node_name and pod.node_name != node.name:
+        yield Reason.VOLUME
+
+
+def _keys_asked(pods: Iterable[Pod]) -> tuple[str, ...]:
+    """The node labels that any pod's selector or affinity reads."""
+    keys = {key for pod in pods for key in pod.node_selector}
+    keys.update(part.key for pod in pods for term in pod.node_terms for part in term.labels)
+    return tuple(sorted(keys))

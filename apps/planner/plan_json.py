@@ -1,0 +1,58 @@
+"""A plan as JSON, the same way back, and the digest that an approval binds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from apps.planner.plan import Goal, HandOver, Move, Plan, Refusal
+
+
+def plan_to_dict(plan: Plan) -> dict[str, Any]:
+    """Plain JSON values; `plan_from_dict` gives the equal plan back."""
+    return {
+        "goal": str(plan.goal),
+        "moves": [asdict(move) for move in plan.moves],
+        "freed_nodes": list(plan.freed_nodes),
+        "unlocked": list(plan.unlocked),
+        "unlocked_gpus": plan.unlocked_gpus,
+        "hand_overs": [asdict(one) for one in plan.hand_overs],
+        "reconfigurations": [],
+        "cost": plan.cost,
+        "lower_bound": plan.lower_bound,
+        "gap": plan.gap,
+        "proven_optimal": plan.proven_optimal,
+        "relaxed": list(plan.relaxed),
+        "refused": [asdict(one) for one in plan.refused],
+        "sentence": plan.sentence,
+        "measures": dict(plan.measures),
+    }
+
+
+def plan_from_dict(data: Mapping[str, Any]) -> Plan:
+    """Raises KeyError or TypeError when the data is not a plan of ours."""
+    return Plan(
+        goal=Goal(data["goal"]),
+        moves=tuple(Move(**move) for move in data["moves"]),
+        freed_nodes=tuple(data["freed_nodes"]),
+        unlocked=tuple(data["unlocked"]),
+        unlocked_gpus=data["unlocked_gpus"],
+        hand_overs=tuple(HandOver(**one) for one in data["hand_overs"]),
+        cost=data["cost"],
+        lower_bound=data["lower_bound"],
+        gap=data["gap"],
+        proven_optimal=data["proven_optimal"],
+        relaxed=tuple(data["relaxed"]),
+        refused=tuple(Refusal(**one) for one in data["refused"]),
+        sentence=data["sentence"],
+        measures=dict(data["measures"]),
+    )
+
+
+def digest(data: Mapping[str, Any]) -> str:
+    """sha256 (hex) of the canonical JSON: sorted keys, no spaces, UTF-8, no NaN."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,258 @@
+"""What waits for a node, and why: normalised reasons, counts per node, one sentence.
+
+A waiting workload is a gang or a single pod. Not in here: what to do about it (defrag), quota
+and order of the queue objects (the stage `pending` knows them).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from apps.planner.fitting import Fitting, Reason
+from apps.planner.inventory import LinkClass, Pod
+from apps.planner.rooms import Rooms, free_room, is_open_node
+from apps.planner.snapshot import Snapshot
+
+CODES = {
+    Reason.GPU: "gpus-scattered",
+    Reason.CPU: "cpu",
+    Reason.MEMORY: "memory",
+    Reason.STORAGE: "storage",
+    Reason.LINK: "link",
+    Reason.LINK_UNKNOWN: "link-unknown",
+    Reason.HOLDERS_UNKNOWN: "link-unknown",
+    Reason.SELECTOR: "node-selector",
+    Reason.AFFINITY: "node-selector",
+    Reason.NO_SUCH_GPU: "no-such-gpu",
+    Reason.TAINT: "taint",
+    Reason.CORDONED: "cordoned",
+    Reason.NOT_READY: "not-ready",
+    Reason.STALE: "not-ready",
+    Reason.POD_AFFINITY: "pod-affinity",
+    Reason.POD_ANTI_AFFINITY: "pod-affinity",
+    Reason.SPREAD: "spread",
+    Reason.PODS: "pods",
+    Reason.PORT: "port",
+    Reason.VOLUME: "volume",
+    Reason.SCHEDULER: "other-scheduler",
+    Reason.OTHER: "other-resource",
+}
+UNCHANGEABLE = (Reason.SELECTOR, Reason.AFFINITY, Reason.NO_SUCH_GPU, Reason.TAINT)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingWorkload:
+    """key: gang key or pod key "namespace/name". pods: uids of those that wait, in their order.
+
+    since: when the first of them was created. node_counts: reason -> number of nodes (a node may
+    have several reasons). free_gpus: on the nodes it may run on at all; best_node_free: most
+    free GPUs on one of them. unblocking: filled by who made a plan.
+    """
+
+    key: str
+    display: str
+    namespace: str
+    pods: tuple[str, ...]
+    gpus_per_pod: int
+    link: str
+    since: float
+    priority: int
+    reason_code: str
+    sentence: str
+    node_counts: Mapping[str, int] = field(default_factory=dict)
+    free_gpus: int = 0
+    best_node: str = ""
+    best_node_free: int = 0
+    model: str = ""
+    nodes_that_fit: int = 0
+    unblocking: str = ""
+
+    @property
+    def gpus(self) -> int:
+        return self.gpus_per_pod * len(self.pods)
+
+
+def group_pending(snapshot: Snapshot) -> tuple[tuple[str, tuple[Pod, ...]], ...]:
+    """The pending pods by gang (or alone), in the order of the queue: priority, then age."""
+    groups: dict[str, list[Pod]] = {}
+    for pod in snapshot.pending_pods:
+        groups.setdefault(pod.gang or pod.key, []).append(pod)
+    return tuple((key, tuple(pods)) for key, pods in groups.items())
+
+
+def explain_pending(snapshot: Snapshot) -> tuple[WaitingWorkload, ...]:
+    """Everything that waits, in the order of the queue, each with its reason."""
+    rooms = free_room(snapshot)
+    fitting = Fitting(rooms)
+    judged: dict[tuple[object, ...], _Verdict] = {}
+    return tuple(
+        _explain(snapshot, rooms, fitting, key, pods, judged) for key, pods in group_pending(snapshot)
+    )
+
+
+@dataclass(slots=True)
+class _Verdict:
+    """What the nodes say to one pod's shape."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    fits: list[str] = field(default_factory=list)
+    free_gpus: int = 0
+    best_node: str = ""
+    best_free: int = 0
+    models: Counter[str] = field(default_factory=Counter)
+    main: Reason | None = None
+
+
+def _explain(
+    snapshot: Snapshot,
+    rooms: Rooms,
+    fitting: Fitting,
+    key: str,
+    pods: tuple[Pod, ...],
+    judged: dict[tuple[object, ...], _Verdict],
+) -> WaitingWorkload:
+    pod = max(pods, key=lambda one: rooms.demand(one).gpus)
+    shape = (rooms.demand(pod), fitting.signature(pod))
+    if fitting.needs_neighbours(pod) or shape not in judged:
+        judged[shape] = _judge_nodes(rooms, fitting, pod)
+    verdict = judged[shape]
+    demand = rooms.demand(pod)
+    code, sentence = _say(snapshot, rooms, fitting, key, pods, verdict)
+    return WaitingWorkload(
+        key=key,
+        display=snapshot.workload_name(pod),
+        namespace=pod.namespace,
+        pods=tuple(one.uid for one in pods),
+        gpus_per_pod=demand.gpus,
+        link=str(pod.link or ""),
+        since=min(one.created_at for one in pods),
+        priority=max(one.priority for one in pods),
+        reason_code=code,
+        sentence=sentence,
+        node_counts=dict(sorted(verdict.counts.items(), key=lambda entry: (-entry[1], entry[0]))),
+        free_gpus=verdict.free_gpus,
+        best_node=verdict.best_node,
+        best_node_free=verdict.best_free,
+        model=verdict.models.most_common(1)[0][0] if len(verdict.models) == 1 else "",
+        nodes_that_fit=len(verdict.fits),
+    )
+
+
+def _judge_nodes(rooms: Rooms, fitting: Fitting, pod: Pod) -> _Verdict:
+    verdict = _Verdict()
+    demand = rooms.demand(pod)
+    main: Counter[Reason] = Counter()
+    for name, room in rooms.by_node.items():
+        reasons = fitting.reasons(pod, room.node)
+        verdict.counts.update(str(reason) for reason in reasons)
+        if not reasons:
+            verdict.fits.append(name)
+        if fitting.static_reasons(pod, room.node) or demand.gpu_resource != room.node.gpu_resource:
+            continue
+        if demand.gpus:
+            free = room.free_gpus if room.by_device else max(room.left.get(demand.gpu_resource, 0), 0)
+            verdict.free_gpus += free
+            verdict.models[room.node.model] += 1
+            if free > verdict.best_free:
+                verdict.best_free, verdict.best_node = free, name
+        if reasons:
+            main[reasons[0]] += 1
+    if main:
+        verdict.main = max(main, key=lambda reason: (main[reason], -list(Reason).index(reason)))
+    elif verdict.counts and not verdict.fits:
+        blocking = [reason for reason in Reason if verdict.counts[str(reason)]]
+        verdict.main = max(blocking, key=lambda reason: verdict.counts[str(reason)])
+    return verdict
+
+
+def _say(
+    snapshot: Snapshot,
+    rooms: Rooms,
+    fitting: Fitting,
+    key: str,
+    pods: tuple[Pod, ...],
+    verdict: _Verdict,
+) -> tuple[str, str]:
+    pod = max(pods, key=lambda one: rooms.demand(one).gpus)
+    gates = sorted({gate for one in pods for gate in one.gates})
+    if gates:
+        return "gated", f"It waits behind the scheduling gate {', '.join(gates)}."
+    missing = missing_members(snapshot, key, pods)
+    if missing:
+        return "gang-incomplete", f"The gang lacks {missing} of its members; the others wait for them."
+    if not snapshot.nodes:
+        return "no-nodes", "No node of the cluster could be read."
+    if verdict.fits and (len(pods) == 1 or _all_fit(rooms, fitting, pods)):
+        return "fits", f"It fits on {verdict.fits[0]} now; the scheduler has not placed it yet."
+    if verdict.fits:
+        return _say_gang(pods, verdict, rooms.demand(pod).gpus)
+    return _say_single(rooms, pod, verdict)
+
+
+def _say_gang(pods: tuple[Pod, ...], verdict: _Verdict, gpus: int) -> tuple[str, str]:
+    nodes = len(verdict.fits)
+    return (
+        "gpus-scattered" if gpus else "gang-room",
+        f"{_free_words(verdict)}, but only {nodes} {'node has' if nodes == 1 else 'nodes have'} room "
+        f"for a member; the gang needs room for {len(pods)} at once.",
+    )
+
+
+def _say_single(rooms: Rooms, pod: Pod, verdict: _Verdict) -> tuple[str, str]:
+    demand, main = rooms.demand(pod), verdict.main
+    if main is None:
+        return "unknown", "No node takes it."
+    if demand.gpus and main is Reason.GPU:
+        if verdict.free_gpus < demand.gpus:
+            return (
+                "not-enough-gpus",
+                f"It wants {demand.gpus} {_gpu_word(demand.gpus, verdict)}, {verdict.free_gpus} are free.",
+            )
+        return "gpus-scattered", f"{_free_words(verdict)}, the best node has {verdict.best_free}."
+    if main in (Reason.LINK, Reason.LINK_UNKNOWN, Reason.HOLDERS_UNKNOWN):
+        wish = demand.link or LinkClass.NODE
+        if main is Reason.LINK:
+            return "link", f"No node has a group of {demand.gpus} free GPUs tied by {wish}."
+        return "link-unknown", f"It wants {demand.gpus} GPUs tied by {wish}, and the links are not known."
+    total = len([room for room in rooms.by_node.values() if is_open_node(room.node)])
+    if main in UNCHANGEABLE:
+        return CODES[main], f"None of the {len(rooms.by_node)} nodes may run it: {main}."
+    return CODES[main], f"No node of {total} takes it; most often: {main}."
+
+
+def _free_words(verdict: _Verdict) -> str:
+    verb = "is" if verdict.free_gpus == 1 else "are"
+    return f"{verdict.free_gpus} {_gpu_word(verdict.free_gpus, verdict)} {verb} free"
+
+
+def _gpu_word(count: int, verdict: _Verdict) -> str:
+    """ "A100s" where all the nodes that may run it have one model, else "GPUs"."""
+    word = "GPU"
+    if len(verdict.models) == 1:
+        word = next(iter(verdict.models)).removeprefix("NVIDIA-").partition("-")[0] or "GPU"
+    return word if count == 1 else f"{word}s"
+
+
+def missing_members(snapshot: Snapshot, key: str, pods: tuple[Pod, ...]) -> int:
+    """How many members a gang lacks before it may start at all."""
+    gang = snapshot.gangs.get(key)
+    if gang is None:
+        return 0
+    running = sum(1 for pod in snapshot.pods.values() if pod.gang == key and pod.is_holding)
+    return max(0, gang.min_members - running - len(pods))
+
+
+def _all_fit(rooms: Rooms, fitting: Fitting, pods: tuple[Pod, ...]) -> bool:
+    """Whether all of them can start at once, each on the tightest node that takes it."""
+    mark = rooms.checkpoint()
+    try:
+        for pod in sorted(pods, key=lambda one: (-rooms.demand(one).gpu_milli, one.uid)):
+            choices = [name for name in rooms.by_node if fitting.can_run(pod, name)]
+            if not choices:
+                return False
+            rooms.place(pod, min(choices, key=lambda name: (rooms.by_node[name].idle_milli, name)))
+        return True
+    finally:
+        rooms.undo(mark)
