@@ -1,0 +1,119 @@
+"""From an approved plan and a fresh picture to the steps that carry it out. Pure.
+
+Order: cordons of the nodes to be freed, then a hold for every move (all before the first eviction), then
+each move's own steps by wave, then what happens to the freed nodes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from apps.executions import names
+from apps.executions.states import StepKind
+from apps.planner.plan import Move, Plan
+from apps.planner.resources import is_device_resource
+from apps.planner.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class StepDraft:
+    kind: StepKind
+    target: str
+    params: dict[str, Any]
+    move: int = 0
+    wave: int = 0
+
+
+MOVE_KINDS = (
+    StepKind.CHECKPOINT,
+    StepKind.STEER,
+    StepKind.EVICT_POD,
+    StepKind.AWAIT_REPLACEMENT,
+    StepKind.RELEASE,
+)
+
+
+def draft_steps(plan: Plan, picture: Snapshot, *, execution_id: int) -> list[StepDraft]:
+    nodes = cordoned_nodes(plan)
+    moves = {move.order: _move_params(move, picture, execution_id) for move in plan.moves}
+    drafts = [_node_step(StepKind.CORDON_NODE, name, picture) for name in nodes]
+    for move in plan.moves:
+        drafts.append(_move_step(StepKind.HOLD_TARGET, move, moves[move.order]))
+    for move in sorted(plan.moves, key=lambda move: (move.wave, move.order)):
+        drafts.extend(_move_step(kind, move, moves[move.order]) for kind in MOVE_KINDS)
+    handed = _hand_overs(plan, picture, nodes)
+    drafts.extend(handed)
+    kept = {draft.params["node"] for draft in handed}
+    drafts.extend(_node_step(StepKind.RELEASE, name, picture) for name in nodes if name not in kept)
+    return drafts
+
+
+def cordoned_nodes(plan: Plan) -> list[str]:
+    """Nodes that are to be freed or handed over. A node that a move lands on stays open: its room is held
+    by paper instead."""
+    wanted = [*plan.freed_nodes, *(hand_over.node for hand_over in plan.hand_overs)]
+    targets = {move.target for move in plan.moves}
+    return [name for name in dict.fromkeys(wanted) if name not in targets]
+
+
+def _node_step(kind: StepKind, name: str, picture: Snapshot) -> StepDraft:
+    return StepDraft(kind, f"node {name}", {"node": name, "node_uid": picture.nodes[name].uid})
+
+
+def _move_step(kind: StepKind, move: Move, params: dict[str, Any]) -> StepDraft:
+    target = f"node {move.target}" if kind == StepKind.HOLD_TARGET else f"pod {move.pod}"
+    return StepDraft(kind, target, params, move.order, move.wave)
+
+
+def _move_params(move: Move, picture: Snapshot, execution_id: int) -> dict[str, Any]:
+    pod = picture.pods[move.pod_uid]
+    workload = picture.workloads.get(pod.workload)
+    steering = names.steering_name(execution_id, move.order)
+    return {
+        "pod": pod.key,
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "uid": pod.uid,
+        "source": move.source,
+        "source_uid": picture.nodes[move.source].uid,
+        "target": move.target,
+        "target_uid": picture.nodes[move.target].uid,
+        "requests": dict(pod.requests),
+        "devices": {name: amount for name, amount in pod.requests.items() if is_device_resource(name)},
+        "priority": pod.priority,
+        "workload_uid": pod.workload,
+        "owner": f"{pod.owner_kind} {pod.namespace}/{picture.workload_name(pod)}",
+        "pod_name": pod.name if pod.owner_kind == "StatefulSet" else "",
+        "min_ready_seconds": workload.min_ready_seconds if workload is not None else 0,
+        "hold": names.hold_name(execution_id, move.order),
+        "steering": steering,
+        "webhook": names.webhook_name(steering),
+    }
+
+
+def _hand_overs(plan: Plan, picture: Snapshot, cordoned: list[str]) -> list[StepDraft]:
+    """One step per node: all pods that wait for room on it, told by their gang's key or their own."""
+    keys: dict[str, list[str]] = defaultdict(list)
+    wanted: dict[str, int] = defaultdict(int)
+    for hand_over in plan.hand_overs:
+        pod = picture.pods[hand_over.pod_uid]
+        key = pod.gang or pod.key
+        wanted[key] += 1
+        if key not in keys[hand_over.node]:
+            keys[hand_over.node].append(key)
+    drafts = []
+    for name, waiting in keys.items():
+        params = {
+            "node": name,
+            "node_uid": picture.nodes[name].uid,
+            "is_cordoned": name in cordoned,
+            "keys": waiting,
+            "namespaces": sorted({key.partition("/")[0] for key in waiting}),
+            "wanted": sum(wanted[key] for key in waiting),
+            "display": " and ".join(waiting),
+            "taint": names.held_value(",".join(sorted(waiting))),
+        }
+        drafts.append(StepDraft(StepKind.HAND_OVER, f"node {name}", params))
+    return drafts

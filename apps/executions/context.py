@@ -1,0 +1,129 @@
+"""What a step's module is given: the cluster's door under a lease, the ledger as it was read, the place
+where our own objects live."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from apps.executions.locks import Lease
+from apps.executions.models import Execution, Step
+from apps.executions.states import StepKind
+from apps.kube.gateway import Gateway, Json, Kind
+
+REQUESTS_PER_CALL = 3
+"""The door proves the cluster's identity and looks before a delete: up to so many requests a call."""
+
+
+class LeasedGateway:
+    """The door to Kubernetes, shut as soon as the lease could run out during a request."""
+
+    def __init__(self, gateway: Gateway, lease: Lease) -> None:
+        self._gateway = gateway
+        self._lease = lease
+        self._seconds = REQUESTS_PER_CALL * (settings.KUBE_CONNECT_SECONDS + settings.KUBE_READ_SECONDS)
+
+    def get_object(self, kind: Kind, name: str, *, namespace: str | None = None) -> Json | None:
+        self._lease.ensure(self._seconds)
+        return self._gateway.get_object(kind, name, namespace=namespace)
+
+    def list_objects(
+        self,
+        kind: Kind,
+        *,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> list[Json]:
+        self._lease.ensure(self._seconds)
+        return self._gateway.list_objects(
+            kind, namespace=namespace, label_selector=label_selector, field_selector=field_selector
+        ).objects
+
+    def create_object(self, kind: Kind, body: Json, *, namespace: str | None = None) -> Json:
+        self._lease.ensure(self._seconds)
+        return self._gateway.create_object(kind, body, namespace=namespace)
+
+    def patch_object(
+        self,
+        kind: Kind,
+        name: str,
+        body: Json,
+        *,
+        namespace: str | None = None,
+        subresource: str = "",
+        strategic: bool = False,
+    ) -> Json:
+        self._lease.ensure(self._seconds)
+        return self._gateway.patch_object(
+            kind, name, body, namespace=namespace, subresource=subresource, strategic=strategic
+        )
+
+    def delete_own_object(self, kind: Kind, name: str, *, uid: str, namespace: str | None = None) -> None:
+        self._lease.ensure(self._seconds)
+        self._gateway.delete_own_object(kind, name, uid=uid, namespace=namespace)
+
+    def evict_pod(self, namespace: str, name: str, *, uid: str, dry_run: bool = False) -> None:
+        """Never with a grace period: the pod's own stands."""
+        self._lease.ensure(self._seconds)
+        self._gateway.evict_pod(namespace, name, uid=uid, dry_run=dry_run)
+
+
+@dataclass(frozen=True)
+class Place:
+    """namespace: ours in the cluster. ca_bundle: base64, as a webhook configuration wants it."""
+
+    namespace: str
+    steering_url: str
+    ca_bundle: str
+    settle_seconds: float
+
+
+@dataclass(frozen=True)
+class Context:
+    gateway: LeasedGateway
+    lease: Lease
+    execution: Execution
+    steps: Sequence[Step]
+    now: datetime
+    place: Place
+
+    def of_move(self, move: int, kind: StepKind) -> Step | None:
+        return next((step for step in self.steps if step.move == move and step.kind == kind), None)
+
+    def seen_of(self, move: int, kind: StepKind) -> dict[str, Any]:
+        """What the ledger keeps of what was seen by another step of the same move."""
+        step = self.of_move(move, kind)
+        return step.observed.get("seen", {}) if step is not None else {}
+
+
+def read_place() -> Place:
+    bundle = ""
+    if settings.STEERING_CA_FILE:
+        bundle = base64.b64encode(Path(settings.STEERING_CA_FILE).read_bytes()).decode()
+    return Place(
+        namespace=settings.STEERING_NAMESPACE,
+        steering_url=settings.STEERING_URL.rstrip("/"),
+        ca_bundle=bundle,
+        settle_seconds=settings.STEERING_SETTLE_SECONDS,
+    )
+
+
+def step_seconds(kind: str) -> float:
+    """How long a step of this kind may take from its first look on."""
+    seconds = {
+        StepKind.CHECKPOINT: settings.EXECUTION_CHECKPOINT_SECONDS,
+        StepKind.AWAIT_REPLACEMENT: settings.EXECUTION_REPLACEMENT_SECONDS,
+        StepKind.HAND_OVER: settings.EXECUTION_HAND_OVER_SECONDS,
+    }
+    return float(seconds.get(StepKind(kind), settings.EXECUTION_STEP_SECONDS))
+
+
+def is_late(step: Step, now: datetime) -> bool:
+    return step.deadline_at is not None and now > step.deadline_at

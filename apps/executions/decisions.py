@@ -1,0 +1,62 @@
+"""What a step's module says after looking at the cluster. Plain values; nothing here reads or writes.
+
+ACT      send `effect` (exactly one request that changes something), then look again
+WAIT     nothing to send: the cluster is at work
+DONE     what the step is for has been seen in the cluster
+MOOT     it no longer matters: somebody else did it, or there is nothing to do (step: superseded)
+BLOCKED  it cannot be done now; looked at again after `retry_seconds`
+STOP     a person has to decide; `runbook` says what to do
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Verdict(StrEnum):
+    ACT = "act"
+    WAIT = "wait"
+    DONE = "done"
+    MOOT = "moot"
+    BLOCKED = "blocked"
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """effect: a word that `apply` knows. arguments: what that effect needs, from the same look.
+    seen: facts to keep in the ledger (merged into what is kept already). reason: for people."""
+
+    verdict: Verdict
+    reason: str = ""
+    effect: str = ""
+    arguments: dict[str, Any] = field(default_factory=dict)
+    seen: dict[str, Any] = field(default_factory=dict)
+    retry_seconds: float = 5.0
+    runbook: str = ""
+
+
+def act(effect: str, reason: str, *, seen: dict[str, Any] | None = None, **arguments: Any) -> Decision:
+    return Decision(Verdict.ACT, reason, effect, arguments, seen or {})
+
+
+def wait(reason: str, **seen: Any) -> Decision:
+    return Decision(Verdict.WAIT, reason, seen=seen)
+
+
+def done(reason: str, **seen: Any) -> Decision:
+    return Decision(Verdict.DONE, reason, seen=seen)
+
+
+def moot(reason: str, **seen: Any) -> Decision:
+    return Decision(Verdict.MOOT, reason, seen=seen)
+
+
+def blocked(reason: str, runbook: str, *, retry_seconds: float = 5.0, **seen: Any) -> Decision:
+    return Decision(Verdict.BLOCKED, reason, seen=seen, retry_seconds=retry_seconds, runbook=runbook)
+
+
+def stop(reason: str, runbook: str, **seen: Any) -> Decision:
+    return Decision(Verdict.STOP, reason, seen=seen, runbook=runbook)

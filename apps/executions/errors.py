@@ -1,0 +1,25 @@
+"""What can go wrong while a plan is carried out. Each says what, where, and what to do.
+
+ExecutionError
+├── WrongState    the execution or its plan is not in a state that allows this
+├── InUse         another open execution has a node, pod or workload that this one needs
+├── LostLease     this runner's claim is over: it writes nothing more
+└── Refused       the cluster or the configuration does not allow this plan (nothing was touched)
+"""
+
+from __future__ import annotations
+
+
+class ExecutionError(Exception): ...
+
+
+class WrongState(ExecutionError): ...
+
+
+class InUse(ExecutionError): ...
+
+
+class LostLease(ExecutionError): ...
+
+
+class Refused(ExecutionError): ...

@@ -1,0 +1,88 @@
+"""A paper hold: an unbound pod of ours whose nomination keeps room on a node (docs/execution.md).
+
+Used by the step that makes it and by the eviction that relies on it. Looks and decides; the single
+effects are sent by `send_hold_effect`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from apps.executions import names
+from apps.executions.context import Context
+from apps.executions.decisions import Decision, act, stop, wait
+from apps.executions.models import Step
+from apps.executions.objects import console_namespace, hold_class, hold_pod, nomination
+from apps.executions.sightings import is_leaving, label, node_of, nominated, uid
+from apps.kube.errors import AlreadyExists
+from apps.kube.gateway import NAMESPACES, PODS, PRIORITY_CLASSES
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class HoldFacts:
+    """has_namespace, has_class: what a hold needs first; looked for only while there is no hold."""
+
+    hold: Json | None
+    execution_id: int
+    has_namespace: bool = True
+    has_class: bool = True
+
+
+def look_at_hold(context: Context, params: Json) -> HoldFacts:
+    gateway, space = context.gateway, context.place.namespace
+    hold = gateway.get_object(PODS, params["hold"], namespace=space)
+    if hold is not None:
+        return HoldFacts(hold, context.execution.pk)
+    has_namespace = gateway.get_object(NAMESPACES, space) is not None
+    ranked = gateway.get_object(PRIORITY_CLASSES, names.priority_class_name(params["priority"]))
+    return HoldFacts(None, context.execution.pk, has_namespace, ranked is not None)
+
+
+def repair_hold(facts: HoldFacts, params: Json) -> Decision | None:
+    """The next effect towards a confirmed hold; None once it is confirmed."""
+    hold, target = facts.hold, params["target"]
+    if hold is None:
+        if not facts.has_namespace:
+            return act("create_namespace", "make the console's own namespace")
+        if not facts.has_class:
+            return act("create_class", f"make the priority class for holds of rank {params['priority']}")
+        return act("create_hold", f"put a paper hold for {params['pod']} into the queue")
+    if label(hold, names.OWNED) != str(facts.execution_id) or node_of(hold):
+        return stop(
+            f"Pod {params['hold']} in the console's namespace is not the paper hold that belongs there.",
+            "Look at that pod, delete it by hand if it is stray, then resume.",
+        )
+    if is_leaving(hold):
+        return wait("an earlier hold of the same name is leaving")
+    if nominated(hold) != target:
+        return act("nominate_hold", f"keep room for {params['pod']} on {target}", hold=hold)
+    return None
+
+
+def send_hold_effect(context: Context, step: Step, decision: Decision) -> bool:
+    """Send one of the effects named above. False if it is not one of them."""
+    gateway, params, space = context.gateway, step.params, context.place.namespace
+    try:
+        if decision.effect == "create_namespace":
+            gateway.create_object(NAMESPACES, console_namespace(space))
+        elif decision.effect == "create_class":
+            gateway.create_object(PRIORITY_CLASSES, hold_class(params["priority"]))
+        elif decision.effect == "create_hold":
+            body = hold_pod(params, execution_id=context.execution.pk, step_id=step.pk, namespace=space)
+            gateway.create_object(PODS, body, namespace=space)
+        elif decision.effect == "nominate_hold":
+            patch = nomination(decision.arguments["hold"], params["target"])
+            gateway.patch_object(PODS, params["hold"], patch, namespace=space, subresource="status")
+        else:
+            return False
+    except AlreadyExists:
+        pass  # a look before this effect, an object after it: somebody made the same thing
+    return True
+
+
+def delete_hold(context: Context, hold: Json) -> None:
+    gateway, space = context.gateway, context.place.namespace
+    gateway.delete_own_object(PODS, hold["metadata"]["name"], uid=uid(hold), namespace=space)

@@ -1,0 +1,206 @@
+"""What a runner writes about an execution and its steps. Every function is one durable transaction
+that proves the fence first and changes a state only by compare-and-set.
+
+People's decisions are in `services`; nothing here talks to a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import connection, transaction
+
+from apps.audit import services as audit
+from apps.clusters import notices
+from apps.executions.decisions import Decision
+from apps.executions.errors import LostLease, WrongState
+from apps.executions.locks import Lease, hold_fence
+from apps.executions.models import Execution, Step, StepEvent
+from apps.executions.states import ALLOWED, STEP_ALLOWED, TERMINAL, ExecutionState, StepState
+
+BACKOFF_SECONDS = (0.5, 1, 2, 5, 10, 20, 30)
+
+
+def database_time() -> datetime:
+    """The only clock that leases, deadlines and retries go by."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        moment: datetime = cursor.fetchone()[0]
+    return moment
+
+
+def record_intent(
+    lease: Lease, step: Step, decision: Decision, *, during: Iterable[str], seconds: float
+) -> None:
+    """Say what is about to be sent, before it is sent. `during`: execution states that allow it.
+
+    Raises WrongState if a person changed the execution's state since it was read. seconds: how long
+    the step may take from its first effect on.
+    """
+    with _locked(lease, step) as (execution, row, now):
+        if execution.state not in set(during):
+            raise WrongState(f"execution {execution.pk} is {execution.state}: nothing more is sent")
+        if row.state != StepState.COMPENSATING:
+            _set_state(row, StepState.INTENT)
+        row.attempts += 1
+        row.intent_at = now
+        row.deadline_at = row.deadline_at or now + timedelta(seconds=seconds)
+        row.retry_at = None
+        row.reason = decision.reason
+        _keep(row, decision.seen)
+        row.observed["sent"] = [*row.observed.get("sent", []), decision.effect]
+        row.observed["crashes"] = row.observed.get("crashes", 0) + 1
+        row.save()
+        _tell(execution, row, now, "intent", f"{decision.effect}: {decision.reason}")
+        audit.record(
+            actor=execution.started_by,
+            action=f"step.{row.kind}.{decision.effect}",
+            subject=row,
+            cluster=execution.plan.cluster.name,
+            detail={"execution": execution.pk, "target": row.target, "move": row.move, "fence": lease.fence},
+        )
+
+
+def record_issued(lease: Lease, step: Step) -> None:
+    """The request was answered with success."""
+    with _locked(lease, step) as (execution, row, now):
+        if row.state != StepState.COMPENSATING:
+            _set_state(row, StepState.ISSUED)
+        row.issued_at = now
+        row.observed |= {"crashes": 0, "failures": 0}
+        row.save()
+        _tell(execution, row, now, "issued", f"{row.observed['sent'][-1]}: accepted by the cluster")
+
+
+def record_wait(lease: Lease, step: Step, decision: Decision, *, seconds: float) -> bool:
+    """Nothing to send now. Writes only what changed; True if something did."""
+    seen = step.observed.get("seen", {})
+    is_new = {**seen, **decision.seen} != seen or step.reason != decision.reason
+    if not is_new and step.state != StepState.BLOCKED and step.deadline_at is not None:
+        return False
+    with _locked(lease, step) as (execution, row, now):
+        if row.state == StepState.BLOCKED and row.attempts:
+            _set_state(row, StepState.ISSUED)
+        row.deadline_at = row.deadline_at or now + timedelta(seconds=seconds)
+        row.retry_at = None
+        _keep(row, decision.seen)
+        if row.reason != decision.reason:
+            row.reason = decision.reason
+            _tell(execution, row, now, "waiting", decision.reason)
+        row.save()
+    return is_new
+
+
+def record_blocked(
+    lease: Lease, step: Step, decision: Decision, *, seconds: float, retries: bool = True
+) -> None:
+    """It cannot be done now. Without `retries` it waits for a person."""
+    with _locked(lease, step) as (execution, row, now):
+        if row.state != StepState.COMPENSATING:
+            _set_state(row, StepState.BLOCKED)
+        row.deadline_at = row.deadline_at or now + timedelta(seconds=seconds)
+        row.retry_at = now + timedelta(seconds=decision.retry_seconds) if retries else None
+        _keep(row, decision.seen)
+        row.observed |= {"runbook": decision.runbook, "needs_person": not retries, "crashes": 0}
+        if row.reason != decision.reason:
+            row.reason = decision.reason
+            _tell(execution, row, now, "blocked", decision.reason)
+        row.save()
+
+
+def record_end(lease: Lease, step: Step, state: StepState, reason: str, seen: dict[str, Any]) -> None:
+    """VERIFIED, SUPERSEDED, FAILED or COMPENSATED."""
+    with _locked(lease, step) as (execution, row, now):
+        _set_state(row, state)
+        row.finished_at = now
+        row.retry_at = None
+        row.reason = reason
+        _keep(row, seen)
+        row.observed |= {"crashes": 0, "failures": 0, "needs_person": False}
+        row.save()
+        _tell(execution, row, now, state, reason)
+
+
+def record_undo(lease: Lease, step: Step) -> None:
+    """From here on the step's traces are being taken away."""
+    with _locked(lease, step) as (execution, row, now):
+        _set_state(row, StepState.COMPENSATING)
+        row.retry_at = None
+        row.deadline_at = None
+        row.save()
+        _tell(execution, row, now, StepState.COMPENSATING, "its traces are being released")
+
+
+def record_failure(lease: Lease, step: Step, message: str, *, counts: bool, retry_after: float | None) -> int:
+    """A look or a request failed. Returns how often in a row it did (only what `counts`)."""
+    with _locked(lease, step) as (execution, row, now):
+        tries = row.observed.get("tries", 0) + 1 if row.reason == message else 1
+        pause = retry_after or BACKOFF_SECONDS[min(tries, len(BACKOFF_SECONDS)) - 1]
+        row.retry_at = now + timedelta(seconds=pause)
+        failures = row.observed.get("failures", 0) + (1 if counts else 0)
+        row.observed |= {"tries": tries, "failures": failures, "crashes": 0}
+        if row.reason != message:
+            row.reason = message
+            _tell(execution, row, now, "failed try", message)
+        row.save()
+    return int(failures)
+
+
+def move_execution(lease: Lease, target: ExecutionState, reason: str, **fields: Any) -> None:
+    """Change the execution's state; on a terminal one its claims end."""
+    with hold_fence(lease) as execution:
+        change_state(execution, target, reason, actor=None, now=database_time(), **fields)
+
+
+def change_state(
+    execution: Execution, target: ExecutionState, reason: str, *, actor: Any, now: datetime, **fields: Any
+) -> None:
+    """Inside a transaction that has locked the row. Raises WrongState if the change is not allowed."""
+    if target not in ALLOWED[ExecutionState(execution.state)]:
+        raise WrongState(f"execution {execution.pk} is {execution.state}, so it cannot become {target}")
+    execution.state = target
+    execution.state_reason = reason
+    for name, value in fields.items():
+        setattr(execution, name, value)
+    if target in TERMINAL:
+        execution.finished_at = now
+        execution.claims.all().delete()
+    execution.save()
+    _tell(execution, None, now, target, reason)
+    audit.record(
+        actor=actor,
+        action=f"execution.{target}",
+        subject=execution,
+        cluster=execution.plan.cluster.name,
+        detail={"reason": reason, "plan": execution.plan_id, "fence": execution.fence},
+    )
+
+
+@contextmanager
+def _locked(lease: Lease, step: Step) -> Iterator[tuple[Execution, Step, datetime]]:
+    with hold_fence(lease) as execution:
+        row = Step.objects.select_for_update(no_key=True).get(pk=step.pk, execution_id=execution.pk)
+        if row.state != step.state:
+            raise LostLease(f"step {step.pk} is {row.state}, not {step.state} as it was read")
+        yield execution, row, database_time()
+
+
+def _set_state(row: Step, target: StepState) -> None:
+    if row.state != target and target not in STEP_ALLOWED[StepState(row.state)]:
+        raise WrongState(f"step {row.pk} ({row.kind}) is {row.state}, so it cannot become {target}")
+    row.state = target
+
+
+def _keep(row: Step, seen: dict[str, Any]) -> None:
+    row.observed["seen"] = {**row.observed.get("seen", {}), **seen}
+
+
+def _tell(execution: Execution, step: Step | None, now: datetime, state: str, message: str) -> None:
+    StepEvent.objects.create(
+        execution=execution, step=step, at=now, fence=execution.fence, state=state, message=message
+    )
+    cluster, data = execution.plan.cluster.name, {"id": execution.pk}
+    transaction.on_commit(lambda: notices.publish(cluster, "execution", data), robust=True)

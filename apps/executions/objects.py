@@ -1,0 +1,189 @@
+"""The bodies of what this console writes into a cluster. Pure: the same arguments, the same body.
+
+Why each looks as it does is told in docs/execution.md.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from apps.executions import names
+from apps.executions.sightings import annotation, taints, tolerations, uid, version
+
+Json = dict[str, Any]
+STANDING = "console"
+"""Owner label of what outlives an execution: our namespace and our priority classes."""
+
+
+def console_namespace(name: str) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": name, "labels": {names.OWNED: STANDING}},
+    }
+
+
+def hold_class(priority: int) -> Json:
+    """Ranks as high as the pod that it stands for, and never preempts."""
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": names.priority_class_name(priority), "labels": {names.OWNED: STANDING}},
+        "value": priority,
+        "preemptionPolicy": "Never",
+        "globalDefault": False,
+        "description": "Room that GPU Defrag Console keeps for a pod that it moves.",
+    }
+
+
+def hold_pod(params: Json, *, execution_id: int, step_id: int, namespace: str) -> Json:
+    """A pod that fits nowhere and never runs; only its nomination counts."""
+    requests = quantities(params["requests"])
+    devices = {key: value for key, value in requests.items() if "/" in key}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": params["hold"],
+            "namespace": namespace,
+            "labels": {names.OWNED: str(execution_id), names.HOLD: str(step_id)},
+            "annotations": {"defrag.gpu.internal/for": params["pod"]},
+        },
+        "spec": {
+            "priorityClassName": names.priority_class_name(params["priority"]),
+            "nodeSelector": {names.NEVER: "true"},
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "terminationGracePeriodSeconds": 1,
+            "containers": [
+                {
+                    "name": "hold",
+                    "image": "paper-hold",
+                    "resources": {"requests": requests, "limits": devices},
+                }
+            ],
+        },
+    }
+
+
+def quantities(requests: Json) -> dict[str, str]:
+    """As Kubernetes writes them; `requests` in the planner's units (CPU in millicores)."""
+    return {
+        key: f"{amount}m" if key == "cpu" else str(amount)
+        for key, amount in sorted(requests.items())
+        if amount
+    }
+
+
+def nomination(pod: Json, node: str) -> Json:
+    return {"metadata": guard(pod), "status": {"nominatedNodeName": node}}
+
+
+def pin_and_ungate(pod: Json, hostname: str) -> Json:
+    """One strategic patch: narrow, and drop only our own gate."""
+    spec = {"nodeSelector": {names.HOSTNAME: hostname}, **_drop_gate()}
+    return {"metadata": guard(pod), "spec": spec}
+
+
+def ungate(pod: Json) -> Json:
+    return {"metadata": guard(pod), "spec": _drop_gate()}
+
+
+def cordon_patch(node: Json, cordon: Json) -> Json:
+    annotations = {names.CORDON: json.dumps(cordon, sort_keys=True)}
+    return {"metadata": {**guard(node), "annotations": annotations}, "spec": {"unschedulable": True}}
+
+
+def uncordon_patch(node: Json) -> Json:
+    return {
+        "metadata": {**guard(node), "annotations": {names.CORDON: None}},
+        "spec": {"unschedulable": None},
+    }
+
+
+def held_taint(value: str) -> Json:
+    return {"key": names.HELD, "value": value, "effect": "NoSchedule"}
+
+
+def taint_patch(node: Json, value: str) -> Json:
+    """The list is replaced whole by every kind of patch, so it is written whole."""
+    return {"metadata": guard(node), "spec": {"taints": [*taints(node), held_taint(value)]}}
+
+
+def untaint_patch(node: Json, value: str) -> Json:
+    kept = [taint for taint in taints(node) if not is_held(taint, value)]
+    return {"metadata": guard(node), "spec": {"taints": kept or None}}
+
+
+def is_held(taint: Json, value: str) -> bool:
+    return taint.get("key") == names.HELD and taint.get("value") == value
+
+
+def tolerates_held(pod: Json, value: str) -> bool:
+    return any(t.get("key") == names.HELD and t.get("value") == value for t in tolerations(pod))
+
+
+def toleration_patch(pod: Json, value: str) -> Json:
+    """Additions only: nothing else of a pod's tolerations may change once it exists."""
+    extra = {"key": names.HELD, "operator": "Equal", "value": value, "effect": "NoSchedule"}
+    return {"metadata": guard(pod), "spec": {"tolerations": [*tolerations(pod), extra]}}
+
+
+def checkpoint_request(pod: Json, at: str) -> Json:
+    return {"metadata": {**guard(pod), "annotations": {names.CHECKPOINT_REQUESTED: at}}}
+
+
+def asks_for_checkpoint(pod: Json) -> bool:
+    return annotation(pod, names.CHECKPOINT) == "true"
+
+
+def steering_webhook(params: Json, *, execution_id: int, address: str, ca_bundle: str) -> Json:
+    """Gates the next pods of one owner, and nobody else's. A refusal or a hang lets pods through."""
+    owner = (
+        "object.metadata.?ownerReferences.orValue([])"
+        f'.exists(o, o.?controller.orValue(false) && o.uid == "{params["workload_uid"]}")'
+    )
+    conditions = [{"name": "owner", "expression": owner}]
+    if params["pod_name"]:
+        named = f"object.metadata.?name.orValue('') == '{params['pod_name']}'"
+        conditions.append({"name": "pod", "expression": named})
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {
+            "name": names.webhook_name(params["steering"]),
+            "labels": {names.OWNED: str(execution_id)},
+        },
+        "webhooks": [
+            {
+                "name": "steer.defrag.gpu.internal",
+                "clientConfig": {"url": address, "caBundle": ca_bundle},
+                "rules": [
+                    {
+                        "operations": ["CREATE"],
+                        "apiGroups": [""],
+                        "apiVersions": ["v1"],
+                        "resources": ["pods"],
+                        "scope": "Namespaced",
+                    }
+                ],
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": params["namespace"]}},
+                "matchConditions": conditions,
+                "failurePolicy": "Ignore",
+                "timeoutSeconds": 2,
+                "sideEffects": "NoneOnDryRun",
+                "reinvocationPolicy": "Never",
+                "admissionReviewVersions": ["v1"],
+            }
+        ],
+    }
+
+
+def guard(thing: Json) -> Json:
+    """A write with these is refused if anything changed since `thing` was read."""
+    return {"uid": uid(thing), "resourceVersion": version(thing)}
+
+
+def _drop_gate() -> Json:
+    return {"schedulingGates": [{"$patch": "delete", "name": names.GATE}]}

@@ -1,0 +1,65 @@
+"""Which of an owner's pods is the replacement of a moved one. Pure; no clock is compared.
+
+A replacement has the same controller, is not one of the pods seen right before the eviction, and is not
+another move's. Ours by preference is the one that carries this move's annotation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from apps.executions.sightings import (
+    is_gated,
+    is_leaving,
+    migration,
+    oldest,
+    owner_uid,
+    uid,
+)
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Found:
+    """pod: the replacement or None. strangers: gated by us without being a replacement: freed at once.
+    by_gate: whether the gate caught it (else it arrived ungated)."""
+
+    pod: Json | None
+    strangers: Sequence[Json] = ()
+    by_gate: bool = False
+
+
+def find_replacement(
+    pods: Iterable[Json],
+    *,
+    steering: str,
+    owner: str,
+    siblings: Iterable[str] | None,
+    taken: Iterable[str],
+    known: str,
+) -> Found:
+    """siblings: None if nothing was evicted: then only a gated pod can be told from the owner's others.
+    taken: UIDs that other moves wait for. known: UID chosen on an earlier look, "" before."""
+    old, others = set(siblings or ()), set(taken)
+    present = [pod for pod in pods if not is_leaving(pod)]
+    marked = [pod for pod in present if migration(pod) == steering]
+    fresh = [pod for pod in marked if uid(pod) not in old and uid(pod) not in others]
+    chosen = _by_uid(present, known) or oldest(fresh)
+    strangers = tuple(pod for pod in marked if is_gated(pod) and (chosen is None or uid(pod) != uid(chosen)))
+    if chosen is not None:
+        return Found(chosen, strangers, by_gate=migration(chosen) == steering)
+    if siblings is None:
+        return Found(None, strangers)
+    missed = [
+        pod
+        for pod in present
+        if owner_uid(pod) == owner and not migration(pod) and uid(pod) not in old | others
+    ]
+    return Found(oldest(missed), strangers)
+
+
+def _by_uid(pods: Iterable[Json], wanted: str) -> Json | None:
+    return next((pod for pod in pods if wanted and uid(pod) == wanted), None)

@@ -1,0 +1,37 @@
+"""Which module stands for which step."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from apps.executions.models import Step
+from apps.executions.states import StepKind
+from apps.executions.steps import (
+    await_replacement,
+    checkpoint,
+    cordon_node,
+    evict_pod,
+    hand_over,
+    hold_target,
+    release,
+    release_cordon,
+    steer,
+)
+
+MODULES: dict[str, ModuleType] = {
+    StepKind.CORDON_NODE: cordon_node,
+    StepKind.HOLD_TARGET: hold_target,
+    StepKind.CHECKPOINT: checkpoint,
+    StepKind.STEER: steer,
+    StepKind.EVICT_POD: evict_pod,
+    StepKind.AWAIT_REPLACEMENT: await_replacement,
+    StepKind.HAND_OVER: hand_over,
+    StepKind.RELEASE: release,
+}
+
+
+def module_of(step: Step) -> ModuleType:
+    """`release` stands for two things: a finished move (move > 0) and a freed node."""
+    if step.kind == StepKind.RELEASE and not step.move:
+        return release_cordon
+    return MODULES[step.kind]

@@ -1,0 +1,227 @@
+"""Step ``await_replacement``: the owner's new pod lands on the target and becomes Ready there.
+
+Effects, each where a look shows it missing: strangers that our gate caught are freed; the target is nominated
+for the replacement; the hold is deleted; one patch pins the replacement to the target and drops our gate.
+A replacement that came ungated is taken if it lands on the target; otherwise a person is told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from apps.executions import names
+from apps.executions.admissions import open_again
+from apps.executions.context import Context
+from apps.executions.decisions import Decision, act, done, moot, stop, wait
+from apps.executions.holds import delete_hold
+from apps.executions.models import Steering, Step
+from apps.executions.objects import nomination, pin_and_ungate, ungate
+from apps.executions.replacements import Found, find_replacement
+from apps.executions.sightings import (
+    devices,
+    is_finished,
+    is_gated,
+    is_leaving,
+    is_ready,
+    label,
+    moment,
+    name,
+    node_of,
+    nominated,
+    uid,
+)
+from apps.executions.spare import why_no_room
+from apps.executions.states import StepKind
+from apps.kube.gateway import NODES, PODS
+
+Json = dict[str, Any]
+REOPEN_SECONDS = 5.0
+"""An admitted pod that has not appeared after so long never will."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """hostname: the label to pin to, "" if it is missing or not the target's alone. no_room: why the target
+    could not take it, "" if it can. has_finished, left_by_itself: how the old pod went, if not by us."""
+
+    found: Found
+    now: datetime
+    hold: Json | None = None
+    steering: Steering | None = None
+    is_old_gone: bool = True
+    hostname: str = ""
+    no_room: str = ""
+    has_finished: bool = False
+    left_by_itself: bool = False
+
+
+def observe(context: Context, step: Step) -> Facts:
+    gateway, params = context.gateway, step.params
+    pods = gateway.list_objects(PODS, namespace=params["namespace"])
+    evicted = context.seen_of(step.move, StepKind.EVICT_POD)
+    found = find_replacement(
+        pods,
+        steering=params["steering"],
+        owner=params["workload_uid"],
+        siblings=evicted.get("siblings"),
+        taken=_taken(context, step),
+        known=step.observed.get("seen", {}).get("replacement", ""),
+    )
+    waits = found.pod is not None and not node_of(found.pod)
+    return Facts(
+        found,
+        context.now,
+        gateway.get_object(PODS, params["hold"], namespace=context.place.namespace),
+        Steering.objects.filter(name=params["steering"]).first(),
+        all(uid(pod) != params["uid"] or is_finished(pod) for pod in pods),
+        _unique_hostname(context, params) if waits else "",
+        _no_room(context, params) if waits and found.pod and not is_gated(found.pod) else "",
+        bool(evicted.get("finished")),
+        bool(evicted.get("left_by_itself")),
+    )
+
+
+def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
+    pod = facts.found.pod
+    if facts.found.strangers:
+        stranger = facts.found.strangers[0]
+        return act("free_pod", f"{name(stranger)} is no replacement: freed, unpinned", pod=stranger)
+    if pod is None:
+        return _decide_without(step, facts, late)
+    if not node_of(pod):
+        return _decide_unbound(step, facts, pod, late)
+    return _decide_bound(step, facts, pod, late)
+
+
+def _decide_without(step: Step, facts: Facts, late: bool) -> Decision:
+    seen = step.observed.get("seen", {})
+    if facts.has_finished or (facts.left_by_itself and late):
+        return moot("no replacement is needed")
+    if facts.steering is not None and facts.steering.admitted_uid:
+        since = moment(seen.get("missing_since", ""))
+        if since is None:
+            return wait("a pod was gated and is not there yet", missing_since=facts.now.isoformat())
+        if (facts.now - since).total_seconds() > REOPEN_SECONDS:
+            return act(
+                "open_again",
+                "the gated pod never came to be: the next one is gated",
+                seen={"missing_since": ""},
+                steering=facts.steering,
+            )
+    if late:
+        return stop(
+            f"No replacement of pod {step.params['pod']} has appeared.",
+            f"Look at {step.params['owner']}: scaled down, deleted, at its quota? Resume to wait on, or cancel.",
+        )
+    return wait("waiting for the owner to make a replacement")
+
+
+def _decide_unbound(step: Step, facts: Facts, pod: Json, late: bool) -> Decision:
+    target, seen = step.params["target"], {"replacement": uid(pod), "replacement_name": name(pod)}
+    gated = is_gated(pod)
+    if gated and (late or not facts.hostname):
+        return act("free_pod", f"{name(pod)} cannot be pinned to {target}: freed", seen=seen, pod=pod)
+    if nominated(pod) != target and (gated or facts.hold is not None):
+        return act("nominate", f"{target} is kept for {name(pod)}", seen=seen, pod=pod)
+    if facts.hold is not None and not is_leaving(facts.hold):
+        return act("delete_hold", f"the room on {target} is now kept for {name(pod)} itself", hold=facts.hold)
+    if gated:
+        return act("pin", f"pin {name(pod)} to {target} and let it go", pod=pod, hostname=facts.hostname)
+    is_pinned = (pod["spec"].get("nodeSelector") or {}).get(names.HOSTNAME) and "pin" in _sent(step)
+    if late and is_pinned and facts.no_room and "evict_replacement" not in _sent(step):
+        return act(
+            "evict_replacement",
+            f"{facts.no_room}: {name(pod)} is pinned there, so its owner makes a free one",
+            seen={"replacement": "", "was_freed": True},
+            pod=pod,
+        )
+    if late:
+        return stop(
+            f"Replacement {name(pod)} has found no node: {facts.no_room or 'see its events'}.",
+            "Look at the pod's events; resume to wait on, or cancel.",
+        )
+    return wait(f"{name(pod)} is on its way to {target}", **seen)
+
+
+def _decide_bound(step: Step, facts: Facts, pod: Json, late: bool) -> Decision:
+    params, ready_since = step.params, step.observed.get("seen", {}).get("ready_since", "")
+    seen = {"replacement": uid(pod), "replacement_name": name(pod), "landed_on": node_of(pod)}
+    if node_of(pod) != params["target"]:
+        return stop(
+            f"Replacement {name(pod)} runs on {node_of(pod)}, not on {params['target']}: "
+            + ("it was freed from the pin." if facts.found.by_gate else "the gate did not catch it in time."),
+            "The workload is whole; what the plan promised is not. Cancel and make a new plan.",
+            **seen,
+        )
+    if any(devices(pod, resource) != amount for resource, amount in params["devices"].items()):
+        return stop(
+            f"Replacement {name(pod)} asks for other devices than the pod that was moved.",
+            "Its owner was changed meanwhile. Cancel and make a new plan.",
+            **seen,
+        )
+    if is_finished(pod):
+        return done("the replacement ran and finished", **seen)
+    if not is_ready(pod):
+        if late:
+            return stop(
+                f"Replacement {name(pod)} is on {params['target']} and does not become Ready.",
+                "Look at the pod's events and logs; resume to wait on, or cancel.",
+                **seen,
+            )
+        return wait(f"{name(pod)} starts on {params['target']}", **seen, ready_since="")
+    since = moment(ready_since) or facts.now
+    if (facts.now - since).total_seconds() < params["min_ready_seconds"]:
+        return wait(f"{name(pod)} is Ready on {params['target']}", **seen, ready_since=since.isoformat())
+    if not facts.is_old_gone:
+        return wait(f"the old pod still ends on {params['source']}", **seen, ready_since=ready_since)
+    return done(f"{name(pod)} is Ready on {params['target']}", **seen)
+
+
+def decide_undo(step: Step, facts: Facts) -> Decision:
+    return done("what has landed stays where it is")
+
+
+def apply(context: Context, step: Step, decision: Decision) -> None:
+    gateway, arguments, namespace = context.gateway, decision.arguments, step.params["namespace"]
+    if decision.effect == "open_again":
+        open_again(context.lease, arguments["steering"])
+        return
+    if decision.effect == "delete_hold":
+        delete_hold(context, arguments["hold"])
+        return
+    pod = arguments["pod"]
+    if decision.effect == "evict_replacement":
+        gateway.evict_pod(namespace, name(pod), uid=uid(pod))
+    elif decision.effect == "nominate":
+        patch = nomination(pod, step.params["target"])
+        gateway.patch_object(PODS, name(pod), patch, namespace=namespace, subresource="status")
+    else:
+        patch = pin_and_ungate(pod, arguments["hostname"]) if decision.effect == "pin" else ungate(pod)
+        gateway.patch_object(PODS, name(pod), patch, namespace=namespace, strategic=True)
+
+
+def _sent(step: Step) -> list[str]:
+    return list(step.observed.get("sent", []))
+
+
+def _taken(context: Context, step: Step) -> list[str]:
+    others = [s for s in context.steps if s.kind == StepKind.AWAIT_REPLACEMENT and s.pk != step.pk]
+    return [s.observed.get("seen", {}).get("replacement", "") for s in others]
+
+
+def _unique_hostname(context: Context, params: Json) -> str:
+    """The target's hostname label, proven to be no other node's."""
+    target = context.gateway.get_object(NODES, params["target"])
+    hostname = label(target, names.HOSTNAME) if target is not None else ""
+    if not hostname or uid(target) != params["target_uid"]:
+        return ""
+    same = context.gateway.list_objects(NODES, label_selector=f"{names.HOSTNAME}={hostname}")
+    return hostname if [uid(node) for node in same] == [params["target_uid"]] else ""
+
+
+def _no_room(context: Context, params: Json) -> str:
+    target = context.gateway.get_object(NODES, params["target"])
+    there = context.gateway.list_objects(PODS, field_selector=f"spec.nodeName={params['target']}")
+    return why_no_room(target, there, params["requests"], node_uid=params["target_uid"])

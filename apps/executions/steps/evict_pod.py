@@ -1,0 +1,124 @@
+"""Step ``evict_pod``: the approved pod leaves its node; its owner makes a new one.
+
+Sent only while the hold is confirmed, the target has the room, the gate is in force and the pod is the one
+that was approved. Its UID goes along as a precondition. It cannot be undone.
+A hold found lost is repaired first, by the same effects that made it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from apps.executions.context import Context
+from apps.executions.decisions import Decision, act, blocked, done, moot, stop, wait
+from apps.executions.holds import HoldFacts, look_at_hold, repair_hold, send_hold_effect
+from apps.executions.models import Step
+from apps.executions.sightings import is_finished, is_leaving, name, node_of, owner_uid, uid
+from apps.executions.spare import requests_of, why_no_room
+from apps.executions.states import StepKind
+from apps.kube.gateway import NODES, PODS, WEBHOOKS
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """siblings: UIDs of the owner's pods now, so that a replacement can be told later without any clock.
+    no_room: why the target cannot take it, "". steered_for: seconds since the gate went into force."""
+
+    pod: Json | None
+    hold: HoldFacts | None = None
+    siblings: list[str] = field(default_factory=list)
+    no_room: str = ""
+    steered_for: float = 0.0
+    settle_seconds: float = 0.0
+    has_webhook: bool = True
+
+
+def observe(context: Context, step: Step) -> Facts:
+    gateway, params = context.gateway, step.params
+    pod = gateway.get_object(PODS, params["name"], namespace=params["namespace"])
+    if pod is None or uid(pod) != params["uid"] or is_leaving(pod) or is_finished(pod):
+        return Facts(pod)
+    target = gateway.get_object(NODES, params["target"])
+    there = gateway.list_objects(PODS, field_selector=f"spec.nodeName={params['target']}")
+    pods = gateway.list_objects(PODS, namespace=params["namespace"])
+    siblings = [uid(other) for other in pods if owner_uid(other) == params["workload_uid"]]
+    steer = context.of_move(step.move, StepKind.STEER)
+    since = steer.finished_at if steer is not None else None
+    return Facts(
+        pod,
+        look_at_hold(context, params),
+        sorted(siblings),
+        why_no_room(target, there, params["requests"], node_uid=params["target_uid"]),
+        (context.now - since).total_seconds() if since else 0.0,
+        context.place.settle_seconds,
+        gateway.get_object(WEBHOOKS, params["webhook"]) is not None,
+    )
+
+
+def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
+    gone = _decide_gone(step, facts.pod)
+    if gone is not None:
+        return gone
+    changed = _what_changed(step.params, facts.pod or {})
+    if changed:
+        return stop(changed, "Cancel this execution and make a new plan; this pod was not evicted.")
+    if not facts.has_webhook:
+        return stop(
+            "The webhook configuration that steers the replacement is gone.",
+            "Find out who deletes it. Cancel, or resume to try again; this pod was not evicted.",
+        )
+    if facts.no_room:
+        return blocked(
+            f"Not evicted: {facts.no_room}.",
+            "Make room on the target or cancel; this pod was not evicted.",
+            retry_seconds=2,
+        )
+    repair = repair_hold(facts.hold, step.params) if facts.hold is not None else None
+    if repair is not None:
+        return repair
+    if facts.steered_for < facts.settle_seconds:
+        return wait("waiting for the gate to be in force everywhere")
+    return act(
+        "evict", f"evict {step.params['pod']} from {step.params['source']}", seen={"siblings": facts.siblings}
+    )
+
+
+def _decide_gone(step: Step, pod: Json | None) -> Decision | None:
+    is_sent = "evict" in step.observed.get("sent", [])
+    if pod is None or uid(pod) != step.params["uid"]:
+        if is_sent:
+            return done("the pod has left", evicted=True)
+        return moot("the pod left by itself before it was evicted", left_by_itself=True)
+    if is_leaving(pod):
+        if is_sent:
+            return done("the pod is on its way out", evicted=True)
+        return moot("somebody else deletes the pod", left_by_itself=True)
+    if is_finished(pod):
+        return moot("the pod finished by itself: nothing to move", finished=True)
+    return None
+
+
+def _what_changed(params: Json, pod: Json) -> str:
+    """Whether it still is the pod that was approved, in a sentence if not."""
+    if node_of(pod) != params["source"]:
+        return (
+            f"Pod {params['pod']} is on {node_of(pod) or 'no node'}, not on {params['source']} as approved."
+        )
+    if owner_uid(pod) != params["workload_uid"]:
+        return f"Pod {name(pod)} belongs to another owner than when the plan was approved."
+    wanted = {key: amount for key, amount in requests_of(pod).items() if amount}
+    if wanted != {key: amount for key, amount in params["requests"].items() if amount}:
+        return f"Pod {params['pod']} asks for other resources than when the plan was approved."
+    return ""
+
+
+def decide_undo(step: Step, facts: Facts) -> Decision:
+    return done("an eviction cannot be undone")
+
+
+def apply(context: Context, step: Step, decision: Decision) -> None:
+    if not send_hold_effect(context, step, decision):
+        context.gateway.evict_pod(step.params["namespace"], step.params["name"], uid=step.params["uid"])

@@ -1,0 +1,81 @@
+"""Step ``release``: nothing of a finished move is left in the cluster.
+
+In this order, each where a look shows that it is still there: the webhook configuration is deleted, the
+steering row closed, pods that still carry our gate for this move are freed (unpinned), the hold deleted.
+The other use of this kind, taking our cordon off a freed node at the end, is `release_cordon`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from apps.executions import names
+from apps.executions.admissions import close_steering
+from apps.executions.context import Context
+from apps.executions.decisions import Decision, act, done, wait
+from apps.executions.holds import delete_hold
+from apps.executions.models import Steering, Step
+from apps.executions.objects import ungate
+from apps.executions.sightings import is_gated, migration, name, uid
+from apps.kube.gateway import PODS, WEBHOOKS
+
+Json = dict[str, Any]
+SETTLE_SECONDS = 3.0
+"""An admission under way when the configuration went may still bring a gated pod."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """gated: pods of this move that still wait behind our gate. closed_for: seconds since the row closed."""
+
+    configuration: Json | None
+    steering: Steering | None
+    hold: Json | None
+    gated: list[Json] = field(default_factory=list)
+    closed_for: float = 0.0
+
+
+def observe(context: Context, step: Step) -> Facts:
+    gateway, params = context.gateway, step.params
+    configuration = gateway.get_object(WEBHOOKS, names.webhook_name(params["steering"]))
+    steering = Steering.objects.filter(name=params["steering"]).first()
+    hold = gateway.get_object(PODS, params["hold"], namespace=context.place.namespace)
+    pods = gateway.list_objects(PODS, namespace=params["namespace"])
+    gated = [pod for pod in pods if migration(pod) == params["steering"] and is_gated(pod)]
+    closed_at = steering.closed_at if steering is not None else None
+    closed_for = (context.now - closed_at).total_seconds() if closed_at else 0.0
+    return Facts(configuration, steering, hold, gated, closed_for)
+
+
+def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
+    if facts.configuration is not None:
+        return act("delete_webhook", "stop gating", configuration=facts.configuration)
+    if facts.steering is not None and facts.steering.closed_at is None:
+        return act("close_steering", "let every pod through", steering=facts.steering)
+    if facts.gated:
+        pod = facts.gated[0]
+        return act("free_pod", f"free the gated pod {name(pod)}, unpinned", pod=pod)
+    if facts.hold is not None:
+        return act("delete_hold", f"give back the room on {step.params['target']}", hold=facts.hold)
+    if facts.steering is not None and facts.closed_for < SETTLE_SECONDS:
+        return wait("looking once more for a late gated pod")
+    return done("nothing of this move is left in the cluster")
+
+
+def decide_undo(step: Step, facts: Facts) -> Decision:
+    return decide(step, facts, late=False)
+
+
+def apply(context: Context, step: Step, decision: Decision) -> None:
+    gateway, arguments = context.gateway, decision.arguments
+    if decision.effect == "delete_webhook":
+        found = arguments["configuration"]
+        gateway.delete_own_object(WEBHOOKS, name(found), uid=uid(found))
+    elif decision.effect == "close_steering":
+        close_steering(context.lease, arguments["steering"], context.now)
+    elif decision.effect == "free_pod":
+        pod = arguments["pod"]
+        gateway.patch_object(PODS, name(pod), ungate(pod), namespace=step.params["namespace"], strategic=True)
+    elif decision.effect == "delete_hold":
+        delete_hold(context, arguments["hold"])
