@@ -19,6 +19,7 @@ from urllib.parse import urlencode, urlsplit
 
 import urllib3
 from urllib3.exceptions import (
+    ClosedPoolError,
     ConnectTimeoutError,
     HTTPError,
     NameResolutionError,
@@ -103,8 +104,11 @@ class Connection:
 
     def open_stream(self, request: Request, *, silence_seconds: float) -> urllib3.BaseHTTPResponse:
         """Send once and hand the open response over; reads give up after silence_seconds without a byte."""
-        timeout = urllib3.Timeout(connect=self._connect_seconds, read=silence_seconds)
-        return self._send(request, timeout)
+        response = self._send(request, self._timeout)
+        socket = getattr(response.connection, "sock", None)
+        if socket is not None:
+            socket.settimeout(silence_seconds)
+        return response
 
     def close(self) -> None:
         self._pool.close()
@@ -166,6 +170,8 @@ class Connection:
             return Unreachable(
                 f"{where}: no answer within {self._read_seconds:g} s. Whether it took effect is not known."
             )
+        if isinstance(error, ClosedPoolError):
+            return Unreachable(f"{where}: this connection was closed on purpose.")
         if isinstance(error, NewConnectionError):
             return Unreachable(
                 f"{where}: the connection is refused. Check that the API server runs and the port is right."

@@ -7,6 +7,7 @@ repeated here: the callers know whether an effect may be sent again. How bytes t
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 import uuid
@@ -231,15 +232,18 @@ class KubernetesGateway:
         }
         self.create_object(EVENTS, body, namespace=namespace)
 
-    def close(self) -> None:
-        """End every watch that is being read, from any thread, and give the connections back."""
+    def end_streams(self) -> None:
+        """Cut every watch that is being read, from any thread: their readers get a BrokenStream."""
         with self._streams_lock:
             streams = list(self._streams)
         for stream in streams:
-            try:
+            # It may end by itself at this very moment.
+            with contextlib.suppress(ValueError, OSError, RuntimeError, AttributeError):
                 stream.shutdown()
-            except (ValueError, OSError, RuntimeError, AttributeError):
-                continue  # it ended by itself meanwhile
+
+    def close(self) -> None:
+        """End the watches and give the connections back. The gateway is of no use afterwards."""
+        self.end_streams()
         self._connection.close()
 
     def _list_pages(self, path: str, query: dict[str, str]) -> ObjectList:

@@ -1,0 +1,127 @@
+"""Follows one kind of a cluster: list, watch, go on from the last revision, list again when in doubt.
+
+It never ends by itself. What fails is remembered as a sentence and tried again later.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+
+from apps.kube import errors
+from apps.kube.gateway import Gateway, Json, Kind
+from apps.kube.object_store import ObjectStore
+
+FIRST_PAUSE_SECONDS = 0.5
+LONGEST_PAUSE_SECONDS = 15.0
+
+
+class KindWatch:
+    """is_optional: a cluster without this kind is in order (404 is no problem).
+
+    retry_seconds: pause after "no permission" or "no such kind", which time seldom mends.
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        kind: Kind,
+        *,
+        on_change: Callable[[], None],
+        watch_seconds: int = 270,
+        retry_seconds: float = 30.0,
+        is_optional: bool = False,
+    ) -> None:
+        self.kind = kind
+        self._gateway = gateway
+        self._on_change = on_change
+        self._watch_seconds = watch_seconds
+        self._retry_seconds = retry_seconds
+        self._is_optional = is_optional
+        self._store = ObjectStore(kind)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name=f"watch-{kind.plural}", daemon=True)
+        self._pause = FIRST_PAUSE_SECONDS
+        self.problem = ""
+        self.is_listed = False
+        self.is_settled = False
+        self.lost_at: float | None = None
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask it to end; ending the gateway's streams wakes it up."""
+        self._stopping.set()
+
+    def join(self, seconds: float) -> None:
+        self._thread.join(seconds)
+
+    def objects(self) -> list[Json]:
+        return self._store.objects()
+
+    def _follow(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._watch_from(self._list())
+            except (errors.Forbidden, errors.NotFound) as error:
+                self._give_up(error)
+                self._stopping.wait(self._retry_seconds * random.uniform(0.8, 1.2))
+            except errors.KubeError as error:
+                self._lose(str(error), is_news=not isinstance(error, errors.Expired | errors.BrokenStream))
+            except Exception as error:  # a thread that dies in silence would freeze the picture
+                self._lose(f"watching {self.kind.plural} failed: {type(error).__name__}", is_news=True)
+
+    def _list(self) -> str:
+        listed = self._gateway.list_objects(self.kind)
+        changed = self._store.replace_all(listed)
+        was_settled, had_problem = self.is_settled, bool(self.problem)
+        self.is_listed = self.is_settled = True
+        self.problem, self.lost_at = "", None
+        if changed or had_problem or not was_settled:
+            self._on_change()
+        return listed.resource_version
+
+    def _watch_from(self, revision: str) -> None:
+        """One watch after the other; only a whole stream that the server ended is gone on from."""
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            for event in self._gateway.watch(
+                self.kind, resource_version=revision, seconds=self._watch_seconds
+            ):
+                self._pause = FIRST_PAUSE_SECONDS
+                revision = str((event.object.get("metadata") or {}).get("resourceVersion") or revision)
+                if event.type != "BOOKMARK" and self._store.apply(event):
+                    self._on_change()
+                if self._stopping.is_set():
+                    return
+            if time.monotonic() - began < 1:
+                # A server (or a proxy) that ends every watch at once must not be asked in a tight loop.
+                self._stopping.wait(self._next_pause())
+
+    def _give_up(self, error: errors.KubeError) -> None:
+        is_absent = isinstance(error, errors.NotFound) and self._is_optional
+        self._store.clear()
+        changed = not self.is_settled or self.is_listed != is_absent or bool(self.problem) == is_absent
+        # An optional kind that does not exist is known to have no objects.
+        self.is_listed, self.is_settled, self.lost_at = is_absent, True, None
+        self.problem = "" if is_absent else f"{self.kind.plural} cannot be read: {error}"
+        if changed:
+            self._on_change()
+
+    def _lose(self, message: str, *, is_news: bool) -> None:
+        """A cut or outdated stream is everyday life; only what listing again cannot mend is told."""
+        if self._stopping.is_set():
+            return
+        self.lost_at = self.lost_at or time.time()
+        if is_news:
+            self.problem = message
+            self._on_change()
+        self._stopping.wait(self._next_pause())
+
+    def _next_pause(self) -> float:
+        pause = self._pause * random.uniform(0.5, 1.5)
+        self._pause = min(self._pause * 2, LONGEST_PAUSE_SECONDS)
+        return pause
