@@ -43,10 +43,10 @@ def verify_chain(*, known_head: str = "") -> ChainVerdict:
     return ChainVerdict(True, count, previous)
 
 
-def entries_visible(cluster_names: set[str], *, is_console_visible: bool) -> models.QuerySet[AuditEntry]:
-    """Newest first: the entries of these clusters and, if visible, those that belong to no cluster."""
-    names = cluster_names | ({""} if is_console_visible else set())
-    return AuditEntry.objects.filter(cluster__in=names).select_related("actor").order_by("-id")
+def entries_visible(cluster_names: set[str] | None) -> models.QuerySet[AuditEntry]:
+    """Newest first: the entries of these clusters; None takes all, those without a cluster included."""
+    found = AuditEntry.objects.select_related("actor").order_by("-id")
+    return found if cluster_names is None else found.filter(cluster__in=cluster_names)
 
 
 def _fault(entry: AuditEntry, previous: str) -> str:

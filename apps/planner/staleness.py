@@ -11,10 +11,9 @@ from collections.abc import Iterator
 
 from apps.planner.inventory import Node, Pod
 from apps.planner.plan import Move, Plan
+from apps.planner.resources import asks_gpu
 from apps.planner.selectors import matches
 from apps.planner.snapshot import Snapshot
-
-ORDINARY = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 
 
 def what_changed(plan: Plan, before: Snapshot | None, now: Snapshot) -> list[str]:
@@ -98,7 +97,7 @@ def _newcomers_on_freed_nodes(plan: Plan, before: Snapshot | None, now: Snapshot
         return
     for name in plan.freed_nodes:
         for pod in _arrived(before, now, name):
-            if set(pod.requests) - ORDINARY:
+            if asks_gpu(pod):
                 yield f"{pod.key} started on {name}, which the plan frees"
 
 

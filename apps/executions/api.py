@@ -1,0 +1,96 @@
+"""Executions over REST: parse, call one service or query, answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import django_filters
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework import status
+from rest_framework.decorators import action
+from rest_framework.filters import OrderingFilter
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.viewsets import ReadOnlyModelViewSet
+
+from apps.accounts.queries import clusters_visible_to
+from apps.executions import services
+from apps.executions.models import Execution
+from apps.executions.serializers import (
+    ExecutionDetailSerializer,
+    ExecutionSerializer,
+    ReasonSerializer,
+    StartSerializer,
+)
+from apps.executions.states import ExecutionState
+from apps.plans.queries import plan_for
+
+
+class ExecutionFilter(django_filters.FilterSet):
+    cluster = django_filters.CharFilter(field_name="plan__cluster__name")
+    plan = django_filters.NumberFilter(field_name="plan_id")
+    state = django_filters.MultipleChoiceFilter(choices=ExecutionState.choices)
+
+    class Meta:
+        model = Execution
+        fields: list[str] = []
+
+
+class ExecutionViewSet(ReadOnlyModelViewSet):
+    queryset = Execution.objects.none()
+    serializer_class = ExecutionSerializer
+    filterset_class = ExecutionFilter
+    filter_backends = [django_filters.rest_framework.DjangoFilterBackend, OrderingFilter]
+    ordering_fields = ["id", "created_at", "finished_at", "state"]
+    lookup_value_regex = r"[0-9]{1,18}"
+
+    def get_queryset(self) -> QuerySet[Execution]:
+        visible = Execution.objects.filter(plan__cluster_id__in=clusters_visible_to(self.request.user))
+        return visible.select_related("plan__cluster", "version", "started_by")
+
+    @extend_schema(responses=ExecutionDetailSerializer)
+    def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """One execution with all its steps and events."""
+        return Response(ExecutionDetailSerializer(self.get_object()).data)
+
+    @extend_schema(request=StartSerializer, responses={201: ExecutionDetailSerializer})
+    def create(self, request: Request) -> Response:
+        """Start an approved plan."""
+        parsed = StartSerializer(data=request.data)
+        parsed.is_valid(raise_exception=True)
+        plan = plan_for(request.user, parsed.validated_data["plan"])
+        started = services.start_execution(actor=cast(Any, request.user), plan_id=plan.pk)
+        return Response(ExecutionDetailSerializer(started).data, status=status.HTTP_201_CREATED)
+
+    @extend_schema(request=ReasonSerializer, responses=ExecutionDetailSerializer)
+    @action(detail=True, methods=["post"])
+    def pause(self, request: Request, pk: str) -> Response:
+        """Start nothing new until it is resumed; what was already sent is awaited."""
+        return self._change(services.pause)
+
+    @extend_schema(request=ReasonSerializer, responses=ExecutionDetailSerializer)
+    @action(detail=True, methods=["post"])
+    def resume(self, request: Request, pk: str) -> Response:
+        """Go on after a pause."""
+        return self._change(services.resume)
+
+    @extend_schema(request=ReasonSerializer, responses=ExecutionDetailSerializer)
+    @action(detail=True, methods=["post"])
+    def cancel(self, request: Request, pk: str) -> Response:
+        """Stop, and release what is held. Evictions that happened are not undone."""
+        return self._change(services.cancel)
+
+    @extend_schema(request=ReasonSerializer, responses=ExecutionDetailSerializer)
+    @action(detail=True, methods=["post"], url_path="roll-back")
+    def roll_back(self, request: Request, pk: str) -> Response:
+        """Stop, release holds and gates, restore labels and our cordons in reverse order."""
+        return self._change(services.roll_back)
+
+    def _change(self, service: Callable[..., Any]) -> Response:
+        parsed = ReasonSerializer(data=self.request.data)
+        parsed.is_valid(raise_exception=True)
+        execution = self.get_object()
+        service(execution_id=execution.pk, actor=self.request.user, **parsed.validated_data)
+        return Response(ExecutionDetailSerializer(self.get_object()).data)

@@ -1,0 +1,65 @@
+"""Fragmentation over REST: the newest report, and the trend."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.decorators import action
+from rest_framework.exceptions import NotFound, ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.viewsets import GenericViewSet
+
+from apps.clusters.api import CLUSTER, cluster_asked
+from apps.fragmentation.models import Report
+from apps.fragmentation.queries import latest_report, series
+from apps.fragmentation.serializers import ReportSerializer, TrendPointSerializer
+
+DEFAULT_SPAN = timedelta(hours=24)
+
+
+class FragmentationViewSet(GenericViewSet):
+    queryset = Report.objects.none()
+    serializer_class = ReportSerializer
+    filter_backends: list[Any] = []
+
+    @extend_schema(parameters=[CLUSTER], responses=ReportSerializer)
+    @action(detail=False)
+    def latest(self, request: Request) -> Response:
+        """The newest report of one cluster."""
+        cluster = cluster_asked(request)
+        report = latest_report(cluster)
+        if report is None:
+            raise NotFound(f"nothing of {cluster.name} has been measured yet")
+        return Response(ReportSerializer(report).data)
+
+    @extend_schema(
+        parameters=[
+            CLUSTER,
+            OpenApiParameter("since", datetime, description="RFC 3339; by default 24 hours ago"),
+        ],
+        responses=TrendPointSerializer(many=True),
+    )
+    @action(detail=False, serializer_class=TrendPointSerializer)
+    def series(self, request: Request) -> Response:
+        """The trend of one cluster."""
+        found = series(cluster_asked(request), _since(request))
+        page = self.paginate_queryset(found)
+        return self.get_paginated_response(TrendPointSerializer(page, many=True).data)
+
+
+def _since(request: Request) -> datetime:
+    text = request.query_params.get("since")
+    if text is None:
+        return timezone.now() - DEFAULT_SPAN
+    try:
+        moment = parse_datetime(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise ValidationError({"since": ["give a time with its zone, for example 2026-01-31T12:00:00Z"]})
+    return moment

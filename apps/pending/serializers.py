@@ -1,0 +1,37 @@
+"""The shape of what waits, on the wire."""
+
+from __future__ import annotations
+
+from rest_framework import serializers
+
+from apps.clusters.node_facts import as_time
+
+
+class WaitingWorkloadSerializer(serializers.Serializer):
+    """A gang or a single pod that waits, in the order of the queue.
+
+    node_counts: reason to number of nodes; a node may have several reasons.
+    """
+
+    key = serializers.CharField()
+    display = serializers.CharField()
+    namespace = serializers.CharField()
+    pod_uids = serializers.ListField(child=serializers.CharField(), source="pods")
+    gpus_per_pod = serializers.IntegerField()
+    gpus = serializers.IntegerField()
+    link = serializers.CharField()
+    model = serializers.CharField()
+    waiting_since = serializers.SerializerMethodField()
+    priority = serializers.IntegerField()
+    reason_code = serializers.CharField()
+    sentence = serializers.CharField()
+    node_counts = serializers.DictField(child=serializers.IntegerField())
+    free_gpus = serializers.IntegerField()
+    best_node = serializers.CharField()
+    best_node_free_gpus = serializers.IntegerField(source="best_node_free")
+    nodes_that_fit = serializers.IntegerField()
+    unblocking = serializers.CharField(help_text="what would let it start; empty if nobody knows")
+
+    def get_waiting_since(self, waiting: object) -> str:
+        moment = as_time(getattr(waiting, "since", 0.0))
+        return moment.isoformat().replace("+00:00", "Z") if moment else ""

@@ -1,0 +1,116 @@
+"""The shape of plans on the wire. No rules, no queries beyond the row's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from apps.plans.models import Decision, Plan, PlanVersion
+from apps.plans.queries import current_version, progress_of
+from apps.plans.services.drafting import GOALS, MOST_MOVES, MOST_SECONDS
+
+
+class PlanRequestSerializer(serializers.Serializer):
+    """What to plan. workload ("namespace/name") only for the goal unlock; empty takes all that waits."""
+
+    cluster = serializers.CharField(max_length=63)
+    goal = serializers.ChoiceField(choices=[str(goal) for goal in GOALS])
+    workload = serializers.CharField(max_length=320, allow_blank=True, default="")
+    max_moves = serializers.IntegerField(min_value=1, max_value=MOST_MOVES, default=50)
+    seconds = serializers.FloatField(min_value=0.1, max_value=MOST_SECONDS, default=10)
+
+
+class RevisionSerializer(serializers.Serializer):
+    """What to change in the request; a new version is computed and every decision is void."""
+
+    max_moves = serializers.IntegerField(min_value=1, max_value=MOST_MOVES, required=False)
+    seconds = serializers.FloatField(min_value=0.1, max_value=MOST_SECONDS, required=False)
+
+
+class RejectionSerializer(serializers.Serializer):
+    digest = serializers.CharField(max_length=64, help_text="sha256 of the version that was looked at")
+    comment = serializers.CharField(max_length=2000, allow_blank=True, default="")
+
+
+class WithdrawalSerializer(serializers.Serializer):
+    reason = serializers.CharField(max_length=2000, allow_blank=True, default="")
+
+
+class PlanVersionSerializer(serializers.ModelSerializer):
+    """`body` is the plan as the planner words it; `digest` is what an approval binds."""
+
+    body = serializers.JSONField()
+
+    class Meta:
+        model = PlanVersion
+        fields = ["number", "snapshot", "snapshot_taken_at", "digest", "created_at", "body"]
+        read_only_fields = fields
+
+
+class DecisionSerializer(serializers.ModelSerializer):
+    version_number = serializers.IntegerField(source="version.number")
+    decided_by = serializers.CharField(source="decided_by.username")
+
+    class Meta:
+        model = Decision
+        fields = ["version_number", "digest", "verdict", "comment", "decided_by", "decided_at"]
+        read_only_fields = fields
+
+
+class PlanSerializer(serializers.ModelSerializer):
+    cluster = serializers.CharField(source="cluster.name")
+    request = serializers.JSONField()
+    created_by = serializers.CharField(source="created_by.username")
+    edited_by = serializers.CharField(source="edited_by.username")
+    proposed_by = serializers.CharField(source="proposed_by.username", default=None, allow_null=True)
+
+    class Meta:
+        model = Plan
+        fields = [
+            "id",
+            "cluster",
+            "title",
+            "state",
+            "state_reason",
+            "request",
+            "version_number",
+            "created_at",
+            "created_by",
+            "edited_by",
+            "proposed_by",
+            "proposed_at",
+            "expires_at",
+            "begun_at",
+        ]
+        read_only_fields = fields
+
+
+class PlanDetailSerializer(PlanSerializer):
+    """progress: computing, ready, empty or failed. version: null until it is computed."""
+
+    progress = serializers.SerializerMethodField()
+    version = serializers.SerializerMethodField()
+    decisions = DecisionSerializer(many=True)
+
+    class Meta(PlanSerializer.Meta):
+        fields = [*PlanSerializer.Meta.fields, "progress", "version", "decisions"]
+        read_only_fields = fields
+
+    @extend_schema_field(serializers.ChoiceField(choices=["computing", "ready", "empty", "failed"]))
+    def get_progress(self, plan: Plan) -> str:
+        return progress_of(plan, current_version(plan))
+
+    @extend_schema_field(PlanVersionSerializer(allow_null=True))
+    def get_version(self, plan: Plan) -> dict[str, Any] | None:
+        version = current_version(plan)
+        return PlanVersionSerializer(version).data if version else None
+
+
+class ComparisonSerializer(serializers.Serializer):
+    """Does the version still fit the newest snapshot? changes: one sentence each, none if it does."""
+
+    changes = serializers.ListField(child=serializers.CharField())
+    snapshot_id = serializers.IntegerField(allow_null=True)
+    seen_at = serializers.DateTimeField(allow_null=True)
