@@ -1,0 +1,187 @@
+"""The smallest sets of pods to move off one node so that waiting pods fit there. Exact for a node.
+
+Not in here: where the moved pods go (placement), which nodes to clear (unlock).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from apps.planner.inventory import LinkClass, Pod
+from apps.planner.placement import Board
+from apps.planner.resources import Demand
+from apps.planner.rooms import WHOLE, Room
+from apps.planner.topology import best_group
+
+MOST_CHECKS = 4000
+MOST_CHOICES = 24
+SLACK_MOVES = 2
+Counts = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Clearing:
+    """Moving these pods lets `starts` waiting pods start on the node."""
+
+    node: str
+    starts: int
+    victims: tuple[Pod, ...]
+    cost: float
+
+    @property
+    def price(self) -> tuple[int, float]:
+        """Moves first, then what they cost."""
+        return len(self.victims), self.cost
+
+
+class NodeClearing:
+    """The movable pods of one node in groups of interchangeable ones, cheapest first in each."""
+
+    def __init__(self, board: Board, node_name: str, wanted: Demand) -> None:
+        self.board = board
+        self.room: Room = board.final.by_node[node_name]
+        self.name = node_name
+        self.wanted = wanted
+        self.groups = self._group_pods()
+        self.sizes = tuple(len(group) for group in self.groups)
+
+    def find(self, starts: int, most_moves: int) -> list[Clearing]:
+        """Inclusion-minimal sets, fewest moves first, then cheapest."""
+        if not self.is_enough(self.sizes, starts):
+            return []
+        least = tuple(self._least_of(at, starts) for at in range(len(self.groups)))
+        if sum(least) > most_moves:
+            return []
+        if self.is_enough(least, starts):
+            return [self._clearing(least, starts)]
+        found: list[Counts] = []
+        checks = 0
+        for counts in self._grow(least, most_moves):
+            if found and sum(counts) > sum(found[0]) + SLACK_MOVES:
+                break
+            checks += 1
+            if checks > MOST_CHECKS or len(found) >= MOST_CHOICES:
+                break
+            if any(all(a <= b for a, b in zip(known, counts, strict=True)) for known in found):
+                continue
+            if self.is_enough(counts, starts):
+                found.append(counts)
+        return sorted(
+            (self._clearing(counts, starts) for counts in found),
+            key=lambda one: (one.price, [pod.uid for pod in one.victims]),
+        )
+
+    def is_enough(self, counts: Sequence[int], starts: int) -> bool:
+        """Whether `starts` wanted pods fit once the first counts[i] pods of each group i have left."""
+        wanted, room = self.wanted, self.room
+        leaving = [pod for group, count in zip(self.groups, counts, strict=True) for pod in group[:count]]
+        demands = [self.board.final.demand(pod) for pod in leaving]
+        for name, amount in wanted.resources:
+            back = sum(given for demand in demands for key, given in demand.resources if key == name)
+            if room.left.get(name, 0) + back < amount * starts:
+                return False
+        if "pods" in room.left and room.left["pods"] + len(leaving) < starts:
+            return False
+        if wanted.ports:
+            freed = [port for demand in demands for port in demand.ports]
+            if starts > 1 or any(room.ports[port] > freed.count(port) for port in wanted.ports):
+                return False
+        return self._has_gpus(leaving, demands, starts) if wanted.gpus else True
+
+    def _has_gpus(self, leaving: list[Pod], demands: list[Demand], starts: int) -> bool:
+        wanted, room = self.wanted, self.room
+        if not room.by_device:
+            back = sum(demand.gpus for demand in demands if demand.gpu_resource == wanted.gpu_resource)
+            return room.left.get(wanted.gpu_resource, 0) + back >= wanted.gpus * starts
+        left = list(room.gpu_left)
+        for pod in leaving:
+            for at, milli in room.taken[pod.uid]:
+                left[at] += milli
+        if wanted.milli < WHOLE:
+            return _count_fractions(left, room.usable, wanted) >= starts
+        free = tuple(at for at in room.usable if left[at] == WHOLE)
+        if len(free) < wanted.gpus * starts:
+            return False
+        if wanted.link in (None, LinkClass.NODE):
+            return True
+        if not room.located and len(free) < len(room.usable):
+            return False
+        for _ in range(starts):
+            group = best_group(room.node, free, wanted.gpus, wanted.link)
+            if group is None:
+                return False
+            free = tuple(at for at in free if at not in group)
+        return True
+
+    def _group_pods(self) -> list[list[Pod]]:
+        board, room = self.board, self.room
+        groups: dict[tuple[object, ...], list[Pod]] = {}
+        moved = {move.pod.uid for move in board.moves} | {pod.uid for pod, _ in board.started}
+        for uid in sorted(room.pods):
+            pod = room.pods[uid]
+            if uid in moved or not self._helps(pod) or not board.may_leave(pod):
+                continue
+            if not board.has_target(pod, self.name):
+                continue
+            demand = board.final.demand(pod)
+            exact = self.wanted.link is not None or 0 < demand.milli < WHOLE
+            places = room.taken[uid] if exact else ()
+            groups.setdefault((board.shape(pod), places), []).append(pod)
+        ordered = [sorted(pods, key=lambda pod: (board.cost(pod), pod.uid)) for pods in groups.values()]
+        ordered.sort(
+            key=lambda pods: (-board.final.demand(pods[0]).gpu_milli, board.cost(pods[0]), pods[0].uid)
+        )
+        return ordered
+
+    def _helps(self, pod: Pod) -> bool:
+        """Whether its leaving gives back anything that is wanted."""
+        demand, wanted = self.board.final.demand(pod), self.wanted
+        names = {name for name, _ in wanted.resources}
+        if demand.gpus and wanted.gpus:
+            return True
+        return any(name in names for name, _ in demand.resources) or bool(
+            set(demand.ports) & set(wanted.ports)
+        )
+
+    def _least_of(self, at: int, starts: int) -> int:
+        """How many of this group must leave even if everybody else does."""
+        low, high = 0, self.sizes[at]
+        while low < high:
+            middle = (low + high) // 2
+            if self.is_enough((*self.sizes[:at], middle, *self.sizes[at + 1 :]), starts):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def _grow(self, least: Counts, most_moves: int) -> Iterator[Counts]:
+        spare = tuple(size - low for size, low in zip(self.sizes, least, strict=True))
+        base = sum(least)
+        for extra in range(1, min(sum(spare), most_moves - base) + 1):
+            for added in _share_out(extra, spare):
+                yield tuple(low + more for low, more in zip(least, added, strict=True))
+
+    def _clearing(self, counts: Counts, starts: int) -> Clearing:
+        victims = tuple(
+            pod for group, count in zip(self.groups, counts, strict=True) for pod in group[:count]
+        )
+        return Clearing(self.name, starts, victims, sum(self.board.cost(pod) for pod in victims))
+
+
+def _share_out(total: int, limits: Counts) -> Iterator[Counts]:
+    """Every way to give `total` to places with limits."""
+    if not limits:
+        if total == 0:
+            yield ()
+        return
+    rest = sum(limits[1:])
+    for first in range(min(total, limits[0]), max(0, total - rest) - 1, -1):
+        for others in _share_out(total - first, limits[1:]):
+            yield (first, *others)
+
+
+def _count_fractions(left: list[int], usable: tuple[int, ...], wanted: Demand) -> int:
+    if wanted.gpus == 1:
+        return sum(left[at] // wanted.milli for at in usable)
+    return 1 if sum(1 for at in usable if left[at] >= wanted.milli) >= wanted.gpus else 0

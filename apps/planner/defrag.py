@@ -1,0 +1,192 @@
+"""The planner's front door: free whole nodes, or make room for what waits.
+
+Both answer with a `Plan` in which every target has room before the first eviction, nothing
+moves twice, and a gang gets room whole or not at all. Same snapshot, same plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from apps.planner.costs import DEFAULT_COSTS, CostPolicy
+from apps.planner.free_nodes import choose_free_nodes
+from apps.planner.inventory import Pod
+from apps.planner.placement import Board
+from apps.planner.plan import Goal, Plan, Refusal
+from apps.planner.queue_unlock import QueueUnlock
+from apps.planner.snapshot import Snapshot
+from apps.planner.unlock import ClearingTable, Deadline, Found, unlock_group
+from apps.planner.waiting import WaitingWorkload, explain_pending, missing_members
+from apps.planner.wording import (
+    describe_hand_overs,
+    describe_moves,
+    free_sentence,
+    newly_free,
+    unlock_reasons,
+    unlock_sentence,
+)
+
+STEERING_GATE = "defrag.gpu.internal/steer"
+MOST_REFUSALS = 200
+RESTRICTION = "Only places that are free before the first eviction are used as targets."
+DEVICES_OPEN = (
+    "The kubelet chooses the devices of a pod; count, model and link class are planned, not indices."
+)
+
+
+def plan_free_nodes(
+    snapshot: Snapshot,
+    *,
+    max_moves: int,
+    deadline: Deadline,
+    policy: CostPolicy = DEFAULT_COSTS,
+) -> Plan:
+    """Free as many whole nodes as can be, then with the fewest moves, then at the least cost."""
+    board = Board(snapshot, policy)
+    outcome = choose_free_nodes(board, max_moves, deadline)
+    reasons = {
+        name: f"{name} becomes a free node with {len(snapshot.nodes[name].gpus)} GPUs."
+        for name in outcome.freed
+    }
+    moves = describe_moves(board, reasons)
+    achieved = len(outcome.freed)
+    gpus = sum(len(snapshot.nodes[name].gpus) for name in outcome.freed)
+    return Plan(
+        goal=Goal.FREE_NODES,
+        moves=moves,
+        freed_nodes=tuple(sorted(outcome.freed)),
+        cost=round(sum(move.cost for move in moves), 3),
+        lower_bound=float(outcome.bound),
+        gap=(outcome.bound - achieved) / max(1, outcome.bound),
+        proven_optimal=outcome.proven,
+        relaxed=(RESTRICTION, *outcome.relaxed),
+        refused=outcome.refused[:MOST_REFUSALS],
+        sentence=free_sentence(achieved, len(moves), gpus),
+        measures={"freed_gpus": float(gpus)},
+    )
+
+
+def plan_unlock(
+    snapshot: Snapshot,
+    *,
+    workload: str | None,
+    max_moves: int,
+    deadline: Deadline,
+    policy: CostPolicy = DEFAULT_COSTS,
+) -> Plan:
+    """Room for one pending workload (gang key or pod key "namespace/name"), or for all that waits.
+
+    Objective: that it can start at all, then the fewest moves, then the least disruption cost.
+    For all that waits: by priority; among equals first what needs the fewest moves per GPU.
+    """
+    waiting = explain_pending(snapshot)
+    if workload is not None:
+        chosen = [one for one in waiting if one.key == workload]
+        if not chosen:
+            return Plan(Goal.UNLOCK, refused=(Refusal(workload, "No pending workload has this name."),))
+        return _unlock_one(snapshot, chosen[0], max_moves, deadline, policy)
+    return _unlock_all(snapshot, waiting, max_moves, deadline, policy)
+
+
+def _unlock_one(
+    snapshot: Snapshot, waiting: WaitingWorkload, max_moves: int, deadline: Deadline, policy: CostPolicy
+) -> Plan:
+    board = Board(snapshot, policy)
+    pods = [snapshot.pods[uid] for uid in waiting.pods]
+    obstacle = find_obstacle(snapshot, waiting.key, pods)
+    if obstacle:
+        return Plan(Goal.UNLOCK, refused=(Refusal(waiting.key, obstacle),), sentence=obstacle)
+    found = unlock_group(board, ClearingTable(board), pods, max_moves, deadline)
+    if found is None:
+        return _refuse(board, waiting, max_moves, deadline)
+    return _as_plan(board, [waiting], found, refused=())
+
+
+def _unlock_all(
+    snapshot: Snapshot,
+    waiting: Sequence[WaitingWorkload],
+    max_moves: int,
+    deadline: Deadline,
+    policy: CostPolicy,
+) -> Plan:
+    board = Board(snapshot, policy)
+    refused: list[Refusal] = []
+    candidates: list[WaitingWorkload] = []
+    for one in waiting:
+        obstacle = find_obstacle(snapshot, one.key, [snapshot.pods[uid] for uid in one.pods])
+        if obstacle:
+            refused.append(Refusal(one.key, obstacle))
+        else:
+            candidates.append(one)
+    search = QueueUnlock(board, candidates, max_moves, deadline)
+    done = search.run()
+    names = {one.key for one in done}
+    refused += [
+        Refusal(one.key, f"Within {max_moves} moves there is no room for it. {one.sentence}")
+        for one in candidates
+        if one.key not in names
+    ]
+    bound = Found(bound=0, exact=False)
+    return _as_plan(board, done, bound, tuple(refused[:MOST_REFUSALS]))
+
+
+def find_obstacle(snapshot: Snapshot, key: str, pods: Sequence[Pod]) -> str:
+    """Why no room at all would let it start; "" if room is what it lacks."""
+    gates = sorted({gate for pod in pods for gate in pod.gates if gate != STEERING_GATE})
+    if gates:
+        return f"It waits behind the scheduling gate {', '.join(gates)}; room would not let it start."
+    missing = missing_members(snapshot, key, tuple(pods))
+    if missing:
+        return f"The gang lacks {missing} of its members; room would not let it start."
+    return ""
+
+
+def _refuse(board: Board, waiting: WaitingWorkload, max_moves: int, deadline: Deadline) -> Plan:
+    if deadline():
+        reason = "Time ran out before room was found."
+    else:
+        reason = f"No set of up to {max_moves} moves makes room for it. {waiting.sentence}"
+    blockers = _blockers(board, waiting)
+    return Plan(Goal.UNLOCK, refused=(Refusal(waiting.key, reason), *blockers), sentence=reason)
+
+
+def _blockers(board: Board, waiting: WaitingWorkload) -> tuple[Refusal, ...]:
+    """Pods that may not be moved off the nodes it could run on, each with its first reason."""
+    pod = board.snapshot.pods[waiting.pods[0]]
+    found: list[Refusal] = []
+    for name in board.open_nodes(pod):
+        for uid in sorted(board.final.by_node[name].pods):
+            guest = board.final.by_node[name].pods[uid]
+            verdict = board.rules.judge(guest)
+            if not verdict.movable and (board.final.demand(guest).gpus or not waiting.gpus_per_pod):
+                found.append(Refusal(guest.key, f"On {name}: {verdict.reasons[0]}"))
+                if len(found) >= MOST_REFUSALS:
+                    return tuple(found)
+    return tuple(found)
+
+
+def _as_plan(
+    board: Board, unlocked: Sequence[WaitingWorkload], found: Found, refused: tuple[Refusal, ...]
+) -> Plan:
+    moves = describe_moves(board, unlock_reasons(board))
+    freed = newly_free(board)
+    bound = found.bound or 0
+    proven = bool(unlocked) and found.exact and bound == len(moves)
+    return Plan(
+        goal=Goal.UNLOCK,
+        moves=moves,
+        freed_nodes=freed,
+        unlocked=tuple(one.key for one in unlocked),
+        unlocked_gpus=sum(board.final.demand(pod).gpu_milli for pod, _ in board.started) // 1000,
+        hand_overs=describe_hand_overs(board),
+        cost=round(sum(move.cost for move in moves), 3),
+        lower_bound=float(bound),
+        gap=(len(moves) - bound) / max(1, bound) if unlocked else 0.0,
+        proven_optimal=proven,
+        relaxed=(RESTRICTION, DEVICES_OPEN),
+        refused=refused,
+        sentence=unlock_sentence(unlocked, len(moves), len(freed))
+        if unlocked
+        else "Nothing can be unlocked.",
+        measures={"unlocked_pods": float(len(board.started))},
+    )

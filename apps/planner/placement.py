@@ -1,0 +1,176 @@
+"""Where moved pods go: a board on which moves are tried, taken back, and kept.
+
+The board holds the cluster twice. `held`: what runs now plus every arrival; a target must have
+room there, so all targets can be held before the first eviction and every prefix of the moves
+fits in any order. `final`: what it will look like; pods that wait are started there.
+Not in here: which pods to move (free_nodes, unlock).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+
+from apps.planner.costs import DEFAULT_COSTS, CostPolicy, disruption_cost
+from apps.planner.fitting import Fitting
+from apps.planner.inventory import Pod
+from apps.planner.movability import MovabilityRules
+from apps.planner.resources import Demand, asks_gpu
+from apps.planner.rooms import Rooms
+from apps.planner.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedMove:
+    pod: Pod
+    source: str
+    target: str
+
+
+class Board:
+    """closed: nodes that take no arrivals (being emptied, or kept for the pods that wait).
+    kept_free: free nodes, which stay whole for large pods: GPU pods never move onto them."""
+
+    def __init__(self, snapshot: Snapshot, policy: CostPolicy = DEFAULT_COSTS) -> None:
+        self.snapshot = snapshot
+        self.policy = policy
+        self.final = Rooms(snapshot)
+        self.held = Rooms(snapshot)
+        self.fitting = Fitting(self.final)
+        self.rules = MovabilityRules(snapshot)
+        self.moves: list[PlannedMove] = []
+        self.started: list[tuple[Pod, str]] = []
+        self.closed: set[str] = set()
+        self.kept_free = {name for name, room in self.held.by_node.items() if is_unused(room.pods.values())}
+        self.version: dict[str, int] = dict.fromkeys(self.held.by_node, 0)
+        self._costs: dict[str, float] = {}
+        self._first_homes: dict[tuple[object, ...], tuple[str, ...]] = {}
+        self._open: dict[tuple[object, ...], tuple[str, ...]] = {}
+
+    def cost(self, pod: Pod) -> float:
+        known = self._costs.get(pod.uid)
+        if known is None:
+            known = self._costs[pod.uid] = disruption_cost(self.snapshot, pod, self.policy)
+        return known
+
+    def shape(self, pod: Pod) -> tuple[Demand, tuple[object, ...]]:
+        """Pods of one shape may go to the same nodes (rules between pods aside)."""
+        return self.final.demand(pod), self.fitting.signature(pod)
+
+    def may_leave(self, pod: Pod) -> bool:
+        return self.rules.judge(pod).movable
+
+    def open_nodes(self, pod: Pod) -> tuple[str, ...]:
+        """Nodes that the pod's fixed wishes allow, whether or not they have room."""
+        shape = self.shape(pod)
+        known = self._open.get(shape)
+        if known is None:
+            nodes = self.snapshot.nodes
+            known = self._open[shape] = tuple(
+                name
+                for name, room in self.held.by_node.items()
+                if not self.fitting.static_reasons(pod, nodes[name])
+                and (not shape[0].gpus or room.node.gpu_resource == shape[0].gpu_resource)
+            )
+        return known
+
+    def targets_for(self, pod: Pod, source: str) -> list[str]:
+        """Every node with room for the pod, before rules between pods are asked."""
+        demand = self.final.demand(pod)
+        rooms, keep = self.held.by_node, self.kept_free if asks_gpu(pod) else ()
+        return [
+            name
+            for name in self.open_nodes(pod)
+            if name != source and name not in self.closed and name not in keep and rooms[name].fits(demand)
+        ]
+
+    def has_target(self, pod: Pod, source: str) -> bool:
+        """Whether some other node had room for the pod before any move; remembered per shape."""
+        shape = self.shape(pod)
+        known = self._first_homes.get(shape)
+        if known is None:
+            keep, demand = (self.kept_free if asks_gpu(pod) else ()), shape[0]
+            homes = (
+                name
+                for name in self.open_nodes(pod)
+                if name not in keep and self.held.by_node[name].fits(demand)
+            )
+            known = self._first_homes[shape] = tuple(islice(homes, 2))
+        return any(name != source for name in known)
+
+    def choose_target(self, pod: Pod, source: str) -> str | None:
+        """The tightest node that takes the pod; ties by what is left, then by name."""
+        choices = self.targets_for(pod, source)
+        if not choices:
+            return None
+        ranked = sorted(choices, key=self._tightness)
+        if not self.fitting.needs_neighbours(pod):
+            return ranked[0]
+        mark = self.final.checkpoint()
+        self.final.remove(pod)
+        try:
+            return next((name for name in ranked if self.fitting.can_run(pod, name)), None)
+        finally:
+            self.final.undo(mark)
+
+    def move(self, pod: Pod, target: str) -> None:
+        source = self.final.where[pod.uid]
+        devices = self.held.by_node[target].choose_devices(self.held.demand(pod))
+        self.final.remove(pod)
+        self.final.place(pod, target, devices)
+        self.held.place(_as_arrival(pod), target, devices)
+        self.moves.append(PlannedMove(pod, source, target))
+        self._touch((source, target))
+
+    def start(self, pod: Pod, node_name: str) -> None:
+        """A pod that waits gets its place; it counts against arrivals from now on."""
+        self.final.place(pod, node_name)
+        self.held.place(pod, node_name)
+        self.started.append((pod, node_name))
+        self._touch((node_name,))
+
+    def checkpoint(self) -> tuple[int, int, int, int, frozenset[str]]:
+        return (
+            self.final.checkpoint(),
+            self.held.checkpoint(),
+            len(self.moves),
+            len(self.started),
+            frozenset(self.closed),
+        )
+
+    def undo(self, mark: tuple[int, int, int, int, frozenset[str]]) -> None:
+        final, held, moves, started, closed = mark
+        self._touch(name for move in self.moves[moves:] for name in (move.source, move.target))
+        self._touch(name for _, name in self.started[started:])
+        self.final.undo(final)
+        self.held.undo(held)
+        del self.moves[moves:]
+        del self.started[started:]
+        self.closed = set(closed)
+
+    def _touch(self, names: Iterable[str]) -> None:
+        for name in names:
+            self.version[name] += 1
+
+    def _tightness(self, name: str) -> tuple[object, ...]:
+        """Few idle GPUs first: a CPU pod goes off the GPU nodes, else beside GPUs that are taken."""
+        room = self.held.by_node[name]
+        return room.idle_milli, room.left.get("cpu", 0), room.left.get("memory", 0), len(room.pods), name
+
+
+def is_unused(pods: Iterable[Pod]) -> bool:
+    return not any(asks_gpu(pod) for pod in pods)
+
+
+def _as_arrival(pod: Pod) -> Pod:
+    """The successor of a moved pod, beside the pod itself, which still holds its place."""
+    return Pod(
+        uid=f"arrival-of-{pod.uid}",
+        namespace=pod.namespace,
+        name=pod.name,
+        requests=pod.requests,
+        gpu_milli=pod.gpu_milli,
+        link=pod.link,
+        host_ports=pod.host_ports,
+    )

@@ -1,0 +1,95 @@
+"""Room for as much of the queue as the moves allow: by priority, then most GPUs per move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+
+from apps.planner.inventory import Pod
+from apps.planner.placement import Board
+from apps.planner.unlock import ClearingTable, Deadline, could_hold, unlock_group
+from apps.planner.waiting import WaitingWorkload
+
+
+class QueueUnlock:
+    """Greedy: each round unlocks the workload that needs the fewest moves per GPU."""
+
+    def __init__(
+        self, board: Board, waiting: Iterable[WaitingWorkload], max_moves: int, deadline: Deadline
+    ) -> None:
+        self.board = board
+        self.waiting = list(waiting)
+        self.max_moves = max_moves
+        self.deadline = deadline
+        self.table = ClearingTable(board)
+        self._fewest: dict[tuple[object, ...], tuple[int, int | None]] = {}
+
+    def run(self) -> list[WaitingWorkload]:
+        done: list[WaitingWorkload] = []
+        for _, level in groupby(self.waiting, key=lambda one: one.priority):
+            done += self._run_level(list(level))
+        return done
+
+    def _run_level(self, level: list[WaitingWorkload]) -> list[WaitingWorkload]:
+        done: list[WaitingWorkload] = []
+        by_shape: dict[object, list[WaitingWorkload]] = {}
+        for one in level:
+            by_shape.setdefault(self._shape(one), []).append(one)
+        dead: set[object] = set()
+        while not self.deadline():
+            choice = self._best_shape(by_shape, dead)
+            if choice is None:
+                break
+            one = by_shape[choice][0]
+            pods = [self.board.snapshot.pods[uid] for uid in one.pods]
+            if unlock_group(self.board, self.table, pods, self._moves_left(), self.deadline) is None:
+                dead.add(choice)
+                continue
+            done.append(one)
+            by_shape[choice].pop(0)
+            if not by_shape[choice]:
+                del by_shape[choice]
+        return done
+
+    def _moves_left(self) -> int:
+        return self.max_moves - len(self.board.moves)
+
+    def _shape(self, one: WaitingWorkload) -> object:
+        pods = [self.board.snapshot.pods[uid] for uid in one.pods]
+        return tuple(sorted(repr(self.board.shape(pod)) for pod in pods))
+
+    def _best_shape(self, by_shape: dict[object, list[WaitingWorkload]], dead: set[object]) -> object | None:
+        """Fewest moves per GPU; among equals the larger, then the one first in the queue."""
+        best: tuple[float, int, int] | None = None
+        chosen: object | None = None
+        for shape, ones in by_shape.items():
+            if shape in dead:
+                continue
+            pod = self.board.snapshot.pods[ones[0].pods[0]]
+            moves = self._estimate(pod, len(ones[0].pods))
+            if moves is None or moves > self._moves_left():
+                continue
+            milli = self.board.final.demand(pod).gpu_milli * len(ones[0].pods)
+            key = (moves * 1000 / max(milli, 1), -milli, self.waiting.index(ones[0]))
+            if best is None or key < best:
+                best, chosen = key, shape
+        return chosen
+
+    def _estimate(self, pod: Pod, members: int) -> int | None:
+        """The fewest moves for one such pod on its best node, times the members."""
+        best: int | None = None
+        board = self.board
+        shape, demand = board.shape(pod), board.final.demand(pod)
+        for name in board.open_nodes(pod):
+            key = (shape, name)
+            version = board.version[name]
+            known = self._fewest.get(key)
+            if known is None or known[0] != version:
+                moves: int | None = None
+                if could_hold(board, name, demand, 1):
+                    option = self.table.fewest(pod, name, 1, self.max_moves)
+                    moves = None if option is None else len(option.victims)
+                known = self._fewest[key] = (version, moves)
+            if known[1] is not None and (best is None or known[1] < best):
+                best = known[1]
+        return None if best is None else best * members

@@ -1,0 +1,201 @@
+"""Room for what waits: which nodes to clear, where each moved pod goes, who gets which node.
+
+A gang gets room whole or not at all. Objective: feasible, then the fewest moves, then the
+least disruption cost. Not in here: the sets of pods that clear one node (clearing), the order
+and wording of the plan (ordering, wording).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from apps.planner.clearing import Clearing, NodeClearing
+from apps.planner.inventory import Pod
+from apps.planner.placement import Board
+from apps.planner.resources import Demand
+
+Deadline = Callable[[], bool]
+Price = tuple[int, float]
+MOST_ATTEMPTS = 60
+
+
+@dataclass(slots=True)
+class Found:
+    """bound: the fewest moves that could do it, had every moved pod a place to go; None if impossible.
+    exact: every node's choices were enumerated."""
+
+    clearings: list[Clearing] = field(default_factory=list)
+    bound: int | None = None
+    exact: bool = True
+
+
+class ClearingTable:
+    """Clearings per node and shape, remembered until the node changes."""
+
+    def __init__(self, board: Board) -> None:
+        self.board = board
+        self._known: dict[tuple[object, ...], tuple[int, int, list[Clearing]]] = {}
+
+    def options(self, pod: Pod, node_name: str, starts: int, most_moves: int) -> list[Clearing]:
+        key = (self.board.shape(pod), node_name, starts)
+        version = self.board.version[node_name]
+        known = self._known.get(key)
+        if known is not None and known[0] == version and (known[1] >= most_moves or known[2]):
+            return [option for option in known[2] if len(option.victims) <= most_moves]
+        node = NodeClearing(self.board, node_name, self.board.final.demand(pod))
+        found = node.find(starts, most_moves)
+        self._known[key] = (version, most_moves, found)
+        return found
+
+    def fewest(self, pod: Pod, node_name: str, starts: int, most_moves: int) -> Clearing | None:
+        return next(iter(self.options(pod, node_name, starts, most_moves)), None)
+
+
+def unlock_group(
+    board: Board, table: ClearingTable, pods: Sequence[Pod], most_moves: int, deadline: Deadline
+) -> Found | None:
+    """Room for all these pods (a gang, or one pod), kept on the board; None leaves the board as it was.
+
+    Pods of one shape are solved together; a gang of several shapes goes shape by shape, the
+    largest first.
+    """
+    mark = board.checkpoint()
+    total = Found(bound=0)
+    shapes: dict[object, list[Pod]] = {}
+    for pod in pods:
+        shapes.setdefault((board.shape(pod), pod.pod_anti_affinity, pod.spread), []).append(pod)
+    ordered = sorted(
+        shapes.values(), key=lambda group: (-board.final.demand(group[0]).gpu_milli, group[0].uid)
+    )
+    for group in ordered:
+        before = len(board.moves)
+        found = _unlock_shape(board, table, group, most_moves, deadline)
+        if found is None:
+            board.undo(mark)
+            return None
+        most_moves -= len(board.moves) - before
+        total.clearings += found.clearings
+        total.bound = (total.bound or 0) + (found.bound or 0) if len(ordered) == 1 else 0
+        total.exact = total.exact and found.exact
+    return total
+
+
+def _unlock_shape(
+    board: Board, table: ClearingTable, pods: list[Pod], most_moves: int, deadline: Deadline
+) -> Found | None:
+    banned: set[tuple[str, int]] = set()
+    bound: int | None = None
+    for _ in range(MOST_ATTEMPTS):
+        choice = choose_nodes(board, table, pods, most_moves, banned)
+        if choice is None:
+            return None
+        moves = sum(len(clearing.victims) for clearing in choice)
+        bound = moves if bound is None else bound
+        failed = _realise(board, table, pods, choice, most_moves)
+        if failed is None:
+            return Found(choice, bound)
+        banned.add(failed)
+        if deadline():
+            return None
+    return None
+
+
+def choose_nodes(
+    board: Board,
+    table: ClearingTable,
+    pods: list[Pod],
+    most_moves: int,
+    banned: set[tuple[str, int]],
+) -> list[Clearing] | None:
+    """The cheapest nodes that together start all pods, as if every moved pod found a place.
+
+    Exact (a knapsack over the nodes' cheapest clearings), hence a lower bound on the moves.
+    """
+    want = len(pods)
+    best: list[tuple[Price, tuple[Clearing, ...]] | None] = [((0, 0.0), ()), *([None] * want)]
+    for name in board.open_nodes(pods[0]):
+        options = _node_options(board, table, pods[0], name, want, most_moves, banned)
+        if not options:
+            continue
+        for filled in range(want, 0, -1):
+            for option in options:
+                base = best[max(0, filled - option.starts)]
+                if base is None:
+                    continue
+                price = (base[0][0] + option.price[0], base[0][1] + option.price[1])
+                known = best[filled]
+                if price[0] <= most_moves and (known is None or price < known[0]):
+                    best[filled] = (price, (*base[1], option))
+    chosen = best[want]
+    return None if chosen is None else list(chosen[1])
+
+
+def _node_options(
+    board: Board,
+    table: ClearingTable,
+    pod: Pod,
+    name: str,
+    want: int,
+    most_moves: int,
+    banned: set[tuple[str, int]],
+) -> list[Clearing]:
+    options: list[Clearing] = []
+    for starts in range(1, want + 1):
+        if (name, starts) in banned:
+            continue
+        if not could_hold(board, name, board.final.demand(pod), starts):
+            break
+        cheapest = table.fewest(pod, name, starts, most_moves)
+        if cheapest is None:
+            break
+        options.append(cheapest)
+    return options
+
+
+def could_hold(board: Board, name: str, demand: Demand, starts: int) -> bool:
+    """Whether the node is large enough for that many, were it empty."""
+    node = board.final.by_node[name].node
+    if demand.gpus and demand.gpus * starts > max(
+        len(node.gpus), node.allocatable.get(node.gpu_resource, 0)
+    ) * (1 if demand.milli == 1000 else 1000 // demand.milli):
+        return False
+    return all(node.allocatable.get(key, 0) >= amount * starts for key, amount in demand.resources)
+
+
+def _realise(
+    board: Board, table: ClearingTable, pods: list[Pod], choice: list[Clearing], most_moves: int
+) -> tuple[str, int] | None:
+    """Put the choice on the board; on failure take all back and say which node failed."""
+    mark = board.checkpoint()
+    board.closed.update(clearing.node for clearing in choice if clearing.victims)
+    waiting = list(pods)
+    for clearing in sorted(choice, key=lambda one: (-len(one.victims), one.node)):
+        options = [clearing, *table.options(pods[0], clearing.node, clearing.starts, len(clearing.victims))]
+        starting = waiting[: clearing.starts]
+        if not any(_try_clearing(board, option, starting) for option in options):
+            board.undo(mark)
+            return clearing.node, clearing.starts
+        del waiting[: clearing.starts]
+    return None
+
+
+def _try_clearing(board: Board, clearing: Clearing, pods: list[Pod]) -> bool:
+    mark = board.checkpoint()
+    victims = sorted(clearing.victims, key=lambda pod: _bulk(board, pod), reverse=True)
+    for pod in victims:
+        target = board.choose_target(pod, clearing.node)
+        if target is None:
+            board.undo(mark)
+            return False
+        board.move(pod, target)
+    for pod in pods:
+        if not board.fitting.can_run(pod, clearing.node):
+            board.undo(mark)
+            return False
+        board.start(pod, clearing.node)
+    return True
+
+
+def _bulk(board: Board, pod: Pod) -> tuple[int, int, str]:
+    return board.final.demand(pod).gpu_milli, pod.requests.get("cpu", 0), pod.uid
