@@ -52,6 +52,16 @@ def plan_from_dict(data: Mapping[str, Any]) -> Plan:
     )
 
 
+def plan_to_answer(plan: Plan, seconds: float) -> dict[str, Any]:
+    """As the `make_plan` command answers; the keys are a promise. seconds: how long it took."""
+    answer = plan_to_dict(plan)
+    answer["moves"] = [
+        {**{name: value for name, value in move.items() if name != "pod_uid"}, "uid": move["pod_uid"]}
+        for move in answer["moves"]
+    ]
+    return {**answer, "seconds": round(seconds, 3)}
+
+
 def digest(data: Mapping[str, Any]) -> str:
     """sha256 (hex) of the canonical JSON: sorted keys, no spaces, UTF-8, no NaN."""
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

@@ -1,0 +1,65 @@
+"""After an execution: what the plan promised beside what the cluster shows now.
+
+Shares no helper with the planner, like the checker beside it (verification).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from apps.planner.inventory import Pod
+from apps.planner.plan import Plan
+from apps.planner.snapshot import Snapshot
+
+DEVICES = ("nvidia.com/", "amd.com/", "huawei.com/", "hygon.com/", "cambricon.com/", "metax-tech.com/",
+           "iluvatar.ai/", "mthreads.com/", "gpu.intel.com/", "aliyun.com/gpu")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """promised, found: sentences by subject (a move, a freed node, a hand-over) that can be compared."""
+
+    promised: tuple[str, ...]
+    found: tuple[str, ...]
+    matches: bool
+    differences: tuple[str, ...] = ()
+
+
+def wants_device(pod: Pod) -> bool:
+    """Whether the pod asks for an accelerator in any form."""
+    return pod.gpu_milli < 1000 or any(
+        amount > 0 and name.startswith(DEVICES) for name, amount in pod.requests.items()
+    )
+
+
+def compare_outcome(plan: Plan, after: Snapshot, replacements: Mapping[str, str]) -> Outcome:
+    """What the plan promised beside what the cluster shows now.
+
+    replacements: uid of a moved pod -> uid of its successor, as the execution recorded them.
+    """
+    promised: list[str] = []
+    found: list[str] = []
+    for move in plan.moves:
+        promised.append(f"{move.pod} runs on {move.target}")
+        successor = after.pods.get(replacements.get(move.pod_uid, ""))
+        place = successor.node_name if successor is not None and successor.is_holding else ""
+        found.append(f"{move.pod} runs on {place}" if place else f"{move.pod} has no running successor")
+    given = {one.node for one in plan.hand_overs}
+    for name in plan.freed_nodes:
+        if name in given:
+            continue
+        promised.append(f"{name} is free")
+        holders = [pod.key for pod in after.pods_on(name) if wants_device(pod) and not pod.hold]
+        found.append(f"{name} is free" if not holders else f"{name} holds {', '.join(sorted(holders))}")
+    for one in plan.hand_overs:
+        promised.append(f"{one.pod} runs on {one.node}")
+        pod = after.pods.get(one.pod_uid)
+        place = pod.node_name if pod is not None and pod.is_holding else ""
+        found.append(f"{one.pod} runs on {place}" if place else f"{one.pod} does not run")
+    differences = tuple(
+        f"Promised: {want}. Found: {have}."
+        for want, have in zip(promised, found, strict=True)
+        if want != have
+    )
+    return Outcome(tuple(promised), tuple(found), not differences, differences)

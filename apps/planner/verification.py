@@ -1,0 +1,247 @@
+"""An independent check of a plan, move by move, and of what came out after its execution.
+
+Written apart from the planner, on its own bookkeeping. Not in here: making plans better.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+from apps.planner.inventory import Node, Pod
+from apps.planner.outcome import Outcome, compare_outcome, wants_device
+from apps.planner.plan import Goal, Plan
+from apps.planner.snapshot import Snapshot
+from apps.planner.verification_rules import (
+    covering_budgets,
+    departure_faults,
+    neighbour_faults,
+    node_faults,
+)
+
+__all__ = ["Ledger", "Outcome", "check_plan", "compare_outcome"]
+
+MOST_MOVES = 5000
+
+
+class Ledger:
+    """Who is where, and whether that fits each node. Its own arithmetic."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.placed: dict[str, str] = {}
+        self.on_node: dict[str, dict[str, Pod]] = defaultdict(dict)
+        self.devices: dict[str, list[int]] = {}
+        self.held: dict[str, list[tuple[int, int]]] = {}
+        for node in snapshot.nodes.values():
+            self.devices[node.name] = [1000 if gpu.healthy and not gpu.instances else 0 for gpu in node.gpus]
+        for pod in snapshot.pods.values():
+            if pod.is_holding and not pod.hold and pod.node_name in snapshot.nodes:
+                self.placed[pod.uid] = pod.node_name
+                self.on_node[pod.node_name][pod.uid] = pod
+        for node in snapshot.nodes.values():
+            self._seat_known(node)
+            for uid in sorted(self.on_node[node.name]):
+                if uid not in self.held:
+                    self._seat(node, self.on_node[node.name][uid])
+
+    def leave(self, pod: Pod) -> None:
+        name = self.placed.pop(pod.uid)
+        del self.on_node[name][pod.uid]
+        for at, milli in self.held.pop(pod.uid, []):
+            self.devices[name][at] += milli
+
+    def arrive(self, pod: Pod, node: Node, *, alias: str = "") -> list[str]:
+        """Put the pod there; the faults say what does not fit. alias: a second body of the same pod."""
+        faults = self.overfull(pod, node)
+        uid = alias or pod.uid
+        self.on_node[node.name][uid] = pod
+        if not alias:
+            self.placed[uid] = node.name
+        if not self._seat(node, pod, uid):
+            faults.append(f"{pod.key} finds no GPUs on {node.name}")
+        return faults
+
+    def overfull(self, pod: Pod, node: Node) -> list[str]:
+        faults = []
+        guests = self.on_node[node.name].values()
+        for name, amount in pod.requests.items():
+            if amount <= 0 or (name == node.gpu_resource and self._counts_devices(node)):
+                continue
+            used = sum(guest.requests.get(name, 0) for guest in guests)
+            if used + amount > node.allocatable.get(name, 0):
+                faults.append(f"{pod.key} needs {name} that {node.name} does not have")
+        if "pods" in node.allocatable and len(guests) + 1 > node.allocatable["pods"]:
+            faults.append(f"{node.name} takes no further pod")
+        if set(pod.host_ports) & {port for guest in guests for port in guest.host_ports}:
+            faults.append(f"a host port of {pod.key} is taken on {node.name}")
+        return faults
+
+    def _counts_devices(self, node: Node) -> bool:
+        return node.allocatable.get(node.gpu_resource, 0) <= len(node.gpus)
+
+    def _wanted(self, pod: Pod, node: Node) -> tuple[int, int]:
+        number = pod.requests.get(node.gpu_resource, 0) if node.gpu_resource else 0
+        return (max(number, 1), pod.gpu_milli) if pod.gpu_milli < 1000 else (number, 1000)
+
+    def _withheld(self, node: Node) -> int:
+        """Devices that stand in the node but are not offered."""
+        standing = sum(1 for gpu in node.gpus if gpu.healthy and not gpu.instances)
+        return max(0, standing - node.allocatable.get(node.gpu_resource, 0))
+
+    def _seat_known(self, node: Node) -> None:
+        positions = {gpu.uuid: at for at, gpu in enumerate(node.gpus) if gpu.uuid}
+        for holding in node.holdings or ():
+            if holding.device in positions and holding.pod_uid in self.on_node[node.name]:
+                at = positions[holding.device]
+                self.devices[node.name][at] -= holding.milli
+                self.held.setdefault(holding.pod_uid, []).append((at, holding.milli))
+
+    def _seat(self, node: Node, pod: Pod, uid: str = "") -> bool:
+        number, milli = self._wanted(pod, node)
+        if not number or not self._counts_devices(node):
+            return True
+        left = self.devices[node.name]
+        fitting = sorted((amount, at) for at, amount in enumerate(left) if amount >= milli)
+        if len(fitting) - (self._withheld(node) if milli == 1000 else 0) < number:
+            return False
+        for _, at in fitting[:number]:
+            left[at] -= milli
+            self.held.setdefault(uid or pod.uid, []).append((at, milli))
+        return True
+
+
+def check_plan(snapshot: Snapshot, plan: Plan) -> list[str]:
+    """Every violation found, one sentence each; an empty list is a sound plan."""
+    faults = _check_form(snapshot, plan)
+    if faults:
+        return faults
+    return [
+        *_check_departures(snapshot, plan),
+        *_check_holds(snapshot, plan),
+        *_check_prefixes(snapshot, plan),
+        *_check_waves(snapshot, plan),
+        *_check_gangs(snapshot, plan),
+        *_check_sums(plan),
+    ]
+
+
+def _check_form(snapshot: Snapshot, plan: Plan) -> list[str]:
+    faults: list[str] = []
+    if len(plan.moves) > MOST_MOVES:
+        faults.append(f"{len(plan.moves)} moves are more than {MOST_MOVES}")
+    if [move.order for move in plan.moves] != list(range(1, len(plan.moves) + 1)):
+        faults.append("the order of the moves has gaps")
+    waves = [move.wave for move in plan.moves]
+    if waves != sorted(waves) or (waves and waves[0] < 1):
+        faults.append("the waves do not follow the order")
+    times = Counter(move.pod_uid for move in plan.moves)
+    faults += [f"{uid} is moved {number} times" for uid, number in times.items() if number > 1]
+    return faults + _check_identity(snapshot, plan)
+
+
+def _check_identity(snapshot: Snapshot, plan: Plan) -> list[str]:
+    faults: list[str] = []
+    for move in plan.moves:
+        pod = snapshot.pods.get(move.pod_uid)
+        if pod is None or pod.key != move.pod or not pod.is_holding or pod.node_name != move.source:
+            faults.append(f"{move.pod} is not the pod that runs on {move.source}")
+        if move.target not in snapshot.nodes or move.target == move.source:
+            faults.append(f"{move.pod} has no other node as its target")
+    for one in plan.hand_overs:
+        waiting = snapshot.pods.get(one.pod_uid)
+        if waiting is None or not waiting.is_pending or one.node not in snapshot.nodes:
+            faults.append(f"{one.pod} does not wait, or {one.node} is no node")
+    return faults
+
+
+def _check_departures(snapshot: Snapshot, plan: Plan) -> list[str]:
+    return [fault for move in plan.moves for fault in departure_faults(snapshot, snapshot.pods[move.pod_uid])]
+
+
+def _check_holds(snapshot: Snapshot, plan: Plan) -> list[str]:
+    """All targets can be held before the first eviction."""
+    ledger = Ledger(snapshot)
+    faults: list[str] = []
+    for move in plan.moves:
+        pod, node = snapshot.pods[move.pod_uid], snapshot.nodes[move.target]
+        faults += [
+            f"before the first eviction: {one}" for one in ledger.arrive(pod, node, alias=f"+{pod.uid}")
+        ]
+    return faults
+
+
+def _check_prefixes(snapshot: Snapshot, plan: Plan) -> list[str]:
+    ledger = Ledger(snapshot)
+    faults: list[str] = []
+    for move in plan.moves:
+        pod, node = snapshot.pods[move.pod_uid], snapshot.nodes[move.target]
+        ledger.leave(pod)
+        found = [*node_faults(pod, node), *neighbour_faults(snapshot, ledger.placed, pod, node)]
+        found += ledger.arrive(pod, node)
+        faults += [f"after move {move.order}: {one}" for one in found]
+    faults += _check_freed(snapshot, plan, ledger)
+    for one in plan.hand_overs:
+        pod, node = snapshot.pods[one.pod_uid], snapshot.nodes[one.node]
+        found = [*node_faults(pod, node), *neighbour_faults(snapshot, ledger.placed, pod, node)]
+        found += ledger.arrive(pod, node)
+        faults += [f"hand-over: {one}" for one in found]
+    if len(ledger.placed) != len(Ledger(snapshot).placed) + len(plan.hand_overs):
+        faults.append("a pod was lost")
+    return faults
+
+
+def _check_freed(snapshot: Snapshot, plan: Plan, ledger: Ledger) -> list[str]:
+    faults: list[str] = []
+    before = Ledger(snapshot)
+    for name in plan.freed_nodes:
+        if any(wants_device(pod) for pod in ledger.on_node[name].values()):
+            faults.append(f"{name} is not free after the moves")
+        if not any(wants_device(pod) for pod in before.on_node[name].values()):
+            faults.append(f"{name} was free before")
+    if plan.goal is Goal.FREE_NODES:
+        for move in plan.moves:
+            if not any(wants_device(pod) for pod in before.on_node[move.target].values()):
+                faults.append(f"{move.target} was free and is used as a target")
+    return faults
+
+
+def _check_waves(snapshot: Snapshot, plan: Plan) -> list[str]:
+    spent: Counter[tuple[int, str]] = Counter()
+    for move in plan.moves:
+        for uid in covering_budgets(snapshot, snapshot.pods[move.pod_uid]):
+            spent[move.wave, uid] += 1
+    return [
+        f"wave {wave} takes {count} pods of budget {snapshot.budgets[uid].name}"
+        for (wave, uid), count in spent.items()
+        if count > snapshot.budgets[uid].disruptions_allowed
+    ]
+
+
+def _check_gangs(snapshot: Snapshot, plan: Plan) -> list[str]:
+    """Whoever is unlocked is unlocked whole; no running gang falls below its minimum."""
+    faults: list[str] = []
+    given = {one.pod_uid for one in plan.hand_overs}
+    for pod in snapshot.pods.values():
+        if pod.is_pending and (pod.gang or pod.key) in plan.unlocked and pod.uid not in given:
+            faults.append(f"{pod.key} of {pod.gang or pod.key} gets no node")
+    for uid in given:
+        pod = snapshot.pods[uid]
+        if (pod.gang or pod.key) not in plan.unlocked:
+            faults.append(f"{pod.key} gets a node but is not unlocked")
+    moved = Counter(snapshot.pods[move.pod_uid].gang for move in plan.moves)
+    for key, gang in snapshot.gangs.items():
+        running = [pod for pod in snapshot.pods.values() if pod.gang == key and pod.is_holding]
+        if gang.min_members > 1 and 0 < moved[key] < len(running) and len(running) - 1 < gang.min_members:
+            faults.append(f"gang {key} is moved in part")
+    return faults
+
+
+def _check_sums(plan: Plan) -> list[str]:
+    faults: list[str] = []
+    if abs(sum(move.cost for move in plan.moves) - plan.cost) > 0.01:
+        faults.append("the cost is not the sum of the moves' costs")
+    achieved = len(plan.freed_nodes) if plan.goal is Goal.FREE_NODES else len(plan.moves)
+    slack = plan.lower_bound - achieved if plan.goal is Goal.FREE_NODES else achieved - plan.lower_bound
+    if slack < -1e-9 and (plan.unlocked or plan.goal is Goal.FREE_NODES):
+        faults.append(f"{achieved} lies beyond the bound {plan.lower_bound}")
+    return faults
