@@ -1,0 +1,41 @@
+"""The fragmentation report of a dump or a trace, without database or cluster."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from apps.fragmentation.offline import add_source_arguments, open_source, read_workload
+from apps.planner.fragmentation import FragmentationReport, measure, report_to_dict
+
+
+class Command(BaseCommand):
+    help = "Measure how fragmented the GPUs of a dump or a trace are."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        add_source_arguments(parser)
+        parser.add_argument("--workload", metavar="CSV", help="pods that are wanted; default: the dump's own")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        snapshot = open_source(options)
+        wanted = read_workload(options["workload"]) if options["workload"] else None
+        report = measure(snapshot, wanted)
+        self.stdout.write(json.dumps(report_to_dict(report)) if options["json"] else as_text(report))
+
+
+def as_text(report: FragmentationReport) -> str:
+    gang = report.largest_gang
+    lines = [
+        f"Idle: {report.idle_milli / 1000:.2f} of {report.total_milli / 1000:.0f} GPUs",
+        f"Fragmented: {report.fragmentation_milli / 1000:.2f} GPUs ({report.ratio:.1%} of what is idle)",
+        *(f"  {name.replace('_', ' ')}: {milli / 1000:.2f}" for name, milli in report.by_cause.items()),
+        f"Stranded: {report.stranded_gpus:.2f} GPUs that no wanted shape can use",
+        "Free nodes: "
+        + (", ".join(f"{n} of {size} GPUs" for size, n in report.free_nodes.items()) or "none"),
+        f"Largest gang now: {gang.pods} pods of {gang.gpus_per_pod} GPUs (link {gang.link})",
+    ]
+    return "\n".join([*lines, *report.warnings])

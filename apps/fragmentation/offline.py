@@ -1,0 +1,83 @@
+"""Where the offline commands get their cluster from: a dump of kubectl, or the CSV tables of a trace.
+
+Nothing here touches the database or a cluster.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from apps.clusters.dumps import open_dump
+from apps.planner.inventory import Pod
+from apps.planner.snapshot import Snapshot
+from apps.planner.trace import snapshot_from_rows, workload_from_rows
+
+NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu")
+POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
+PLACED_COLUMNS = (*POD_COLUMNS, "node")
+BAD_INPUT = 2
+
+
+def add_source_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("dump", nargs="?", help="a kubectl dump, JSON or YAML; - reads standard input")
+    parser.add_argument("--nodes", metavar="CSV", help="nodes of a trace, instead of a dump")
+    parser.add_argument("--placed", metavar="CSV", help="its pods with their nodes and GPU indexes")
+    parser.add_argument("--json", action="store_true", help="answer in JSON on standard output")
+
+
+def open_source(options: dict[str, Any]) -> Snapshot:
+    """The snapshot that the arguments name; CommandError (exit 2, one line) if they name none."""
+    dump, nodes, placed = options["dump"], options["nodes"], options["placed"]
+    if dump and (nodes or placed):
+        raise bad_input("give either a dump, or --nodes with --placed, not both")
+    if dump:
+        try:
+            return open_dump(dump)
+        except (OSError, ValueError) as error:
+            raise bad_input(f"{dump}: {error}") from error
+    if not nodes or not placed:
+        raise bad_input("give a dump, or --nodes CSV together with --placed CSV")
+    node_rows, pod_rows = read_table(nodes, NODE_COLUMNS), read_table(placed, PLACED_COLUMNS)
+    try:
+        return snapshot_from_rows(node_rows, pod_rows)
+    except ValueError as error:
+        raise bad_input(str(error)) from error
+
+
+def read_workload(path: str) -> tuple[Pod, ...]:
+    rows = read_table(path, POD_COLUMNS)
+    try:
+        return workload_from_rows(rows)
+    except ValueError as error:
+        raise bad_input(f"{path}: {error}") from error
+
+
+def read_table(path: str, columns: Iterable[str]) -> list[dict[str, str]]:
+    """The rows of a CSV file with a header line; - is standard input."""
+    try:
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise bad_input(f"{path}: cannot be read ({_short(error)})") from error
+    reader = csv.DictReader(text.splitlines())
+    missing = [name for name in columns if name not in (reader.fieldnames or ())]
+    if missing:
+        raise bad_input(f"{path}: the header lacks the columns {', '.join(missing)}")
+    try:
+        return list(reader)
+    except csv.Error as error:
+        raise bad_input(f"{path}, line {reader.line_num}: {error}") from error
+
+
+def bad_input(message: str) -> CommandError:
+    return CommandError(" ".join(message.split()), returncode=BAD_INPUT)
+
+
+def _short(error: Exception) -> str:
+    return getattr(error, "strerror", None) or "it is not UTF-8 text"

@@ -1,0 +1,91 @@
+"""A plan for a dump or a trace, without database or cluster: nothing is stored, nothing is moved."""
+
+from __future__ import annotations
+
+import json
+import time
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Callable
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from apps.fragmentation.offline import add_source_arguments, bad_input, open_source
+from apps.planner.defrag import plan_free_nodes, plan_unlock
+from apps.planner.plan import Goal, Plan
+from apps.planner.plan_json import plan_to_answer
+from apps.planner.snapshot import Snapshot
+from apps.planner.verification import check_plan
+from apps.planner.waiting import group_pending
+
+MOST_MOVES = 5000
+
+
+class Command(BaseCommand):
+    help = "Plan moves that free whole nodes or make room for what waits."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        add_source_arguments(parser)
+        parser.add_argument("--goal", choices=[Goal.FREE_NODES, Goal.UNLOCK], required=True)
+        parser.add_argument("--max-moves", type=_whole, required=True, metavar="K")
+        parser.add_argument("--seconds", type=_positive, default=10.0, metavar="S")
+        parser.add_argument(
+            "--workload", metavar="NAMESPACE/NAME", help="what to unlock; default: all that waits"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        snapshot = open_source(options)
+        workload = options["workload"]
+        if workload and options["goal"] != Goal.UNLOCK:
+            raise bad_input("--workload goes with --goal unlock only")
+        if workload and workload not in dict(group_pending(snapshot)):
+            raise bad_input(f"--workload: no pending pod or gang is called {workload!r}")
+        begun = time.monotonic()
+        plan = _search(snapshot, options, _deadline(begun + options["seconds"]))
+        seconds = time.monotonic() - begun
+        violations = check_plan(snapshot, plan)
+        if violations:
+            raise RuntimeError(f"the planner's answer breaks a rule: {violations[0]}")
+        answer = plan_to_answer(plan, seconds)
+        self.stdout.write(json.dumps(answer) if options["json"] else as_text(plan, seconds))
+
+
+def as_text(plan: Plan, seconds: float) -> str:
+    proof = "proven optimal" if plan.proven_optimal else f"gap {plan.gap:.1%} to the bound"
+    lines = [f"{plan.sentence} ({proof}, {seconds:.2f} s)"]
+    lines += [
+        f"{move.order:4}. wave {move.wave}: {move.pod}  {move.source} -> {move.target}  {move.reason}"
+        for move in plan.moves
+    ]
+    lines += [f"starts: {one.pod} on {one.node}" for one in plan.hand_overs]
+    lines += [f"refused: {one.pod}: {one.reason}" for one in plan.refused[:20]]
+    return "\n".join(lines)
+
+
+def _search(snapshot: Snapshot, options: dict[str, Any], deadline: Callable[[], bool]) -> Plan:
+    if options["goal"] == Goal.UNLOCK:
+        return plan_unlock(
+            snapshot, workload=options["workload"], max_moves=options["max_moves"], deadline=deadline
+        )
+    return plan_free_nodes(snapshot, max_moves=options["max_moves"], deadline=deadline)
+
+
+def _deadline(end: float) -> Callable[[], bool]:
+    return lambda: time.monotonic() >= end
+
+
+def _whole(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > MOST_MOVES:
+        raise ArgumentTypeError(f"must be a whole number from 0 to {MOST_MOVES}, not {text[:40]!r}")
+    return int(text)
+
+
+def _positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 3600:
+        raise ArgumentTypeError(f"must be a number of seconds up to 3600, not {text[:40]!r}")
+    return value
