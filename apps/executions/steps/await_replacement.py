@@ -113,7 +113,7 @@ def _decide_without(step: Step, facts: Facts, late: bool) -> Decision:
     if late:
         return stop(
             f"No replacement of pod {step.params['pod']} has appeared.",
-            f"Look at {step.params['owner']}: scaled down, deleted, at its quota? Resume to wait on, or cancel.",
+            f"Look at {step.params['owner']}: scaled down, deleted, at its quota? Resume or cancel.",
         )
     return wait("waiting for the owner to make a replacement")
 

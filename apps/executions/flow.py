@@ -1,0 +1,113 @@
+"""Which steps may be looked at now. Pure: the ledger in, steps out.
+
+RUNNING       everything whose predecessors are finished: cordons, then all holds, then the moves wave by
+              wave, then the hand-overs. The release of freed nodes comes after verification.
+PAUSED, NEEDS_HUMAN, CANCELLING   only moves in flight, so that no evicted pod waits behind our gate
+CANCELLING (nothing in flight) and ROLLING_BACK   what was done is undone, last first
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from apps.executions.blueprint import MOVE_KINDS
+from apps.executions.models import Step
+from apps.executions.states import FINISHED, StepKind, StepState
+
+UNDONE_KINDS = (StepKind.CORDON_NODE, StepKind.HOLD_TARGET, StepKind.STEER, StepKind.HAND_OVER)
+LANDING_KINDS = (StepKind.EVICT_POD, StepKind.AWAIT_REPLACEMENT, StepKind.RELEASE)
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The steps of one execution, in order."""
+
+    steps: Sequence[Step]
+
+    def of_move(self, move: int) -> list[Step]:
+        """The move's own walk; its hold belongs to the preparation."""
+        return [step for step in self.steps if step.move == move and step.kind in MOVE_KINDS]
+
+    @property
+    def final(self) -> list[Step]:
+        """The release of freed nodes that nobody waits for."""
+        return [step for step in self.steps if step.kind == StepKind.RELEASE and not step.move]
+
+    @property
+    def before_final(self) -> list[Step]:
+        return [step for step in self.steps if step.move or step.kind != StepKind.RELEASE]
+
+
+def is_finished(step: Step) -> bool:
+    return step.state in FINISHED
+
+
+def steps_to_run(ledger: Ledger) -> list[Step]:
+    """What a running execution may look at now."""
+    open_steps = [step for step in ledger.before_final if not is_finished(step)]
+    for kind in (StepKind.CORDON_NODE, StepKind.HOLD_TARGET):
+        first = [step for step in open_steps if step.kind == kind]
+        if first:
+            return first
+    moving = [step for step in open_steps if step.move]
+    if not moving:
+        return open_steps
+    wave = min(step.wave for step in moving)
+    moves = sorted({step.move for step in moving if step.wave == wave})
+    return [_next_of(ledger, move) for move in moves]
+
+
+def steps_to_land(ledger: Ledger) -> list[Step]:
+    """The next step of each move whose eviction went out; nothing new begins by them."""
+    moves = sorted({step.move for step in ledger.steps if step.move})
+    flying = [move for move in moves if is_in_flight(ledger, move)]
+    found = [_next_of(ledger, move) for move in flying]
+    return [step for step in found if step.kind in LANDING_KINDS]
+
+
+def is_in_flight(ledger: Ledger, move: int) -> bool:
+    """The eviction went out (or may have) and the move's traces are not yet released."""
+    walk = ledger.of_move(move)
+    evict = next((step for step in walk if step.kind == StepKind.EVICT_POD), None)
+    went_out = evict is not None and (evict.state == StepState.VERIFIED or is_unsettled(evict))
+    return went_out and any(not is_finished(step) for step in walk)
+
+
+def is_unsettled(step: Step) -> bool:
+    """An eviction that was sent, or may have been, and whose effect has not been looked at yet."""
+    was_sent = "evict" in step.observed.get("sent", [])
+    return step.kind == StepKind.EVICT_POD and was_sent and not is_finished(step)
+
+
+def steps_to_drop(ledger: Ledger, *, keep_landing: bool) -> list[Step]:
+    """Steps of a cancelled execution that never touched the cluster, or of which nothing is to be undone.
+
+    keep_landing: moves in flight are still brought down, unless their step waits for a person.
+    """
+    flying = {step.move for step in steps_to_land(ledger)} if keep_landing else set()
+    return [
+        step
+        for step in ledger.steps
+        if not is_finished(step)
+        and step.state != StepState.COMPENSATING
+        and (step.kind not in UNDONE_KINDS or step.state == StepState.PENDING)
+        and (step.move not in flying or not step.move or _waits_for_person(step))
+    ]
+
+
+def _waits_for_person(step: Step) -> bool:
+    return bool(step.observed.get("needs_person"))
+
+
+def next_to_undo(ledger: Ledger) -> Step | None:
+    """The last step whose traces may still be in the cluster."""
+    for step in reversed(ledger.steps):
+        is_traceless = step.state in (StepState.PENDING, StepState.SUPERSEDED, StepState.COMPENSATED)
+        if step.kind in UNDONE_KINDS and not is_traceless:
+            return step
+    return None
+
+
+def _next_of(ledger: Ledger, move: int) -> Step:
+    return next(step for step in ledger.of_move(move) if not is_finished(step))

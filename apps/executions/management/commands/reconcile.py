@@ -1,0 +1,53 @@
+"""`manage.py reconcile`: carry executions forward without any broker."""
+
+from __future__ import annotations
+
+import time
+from argparse import ArgumentParser
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from apps.executions import queries, runner
+from apps.executions.flow import Ledger, steps_to_land
+from apps.executions.models import Execution
+from apps.executions.states import TERMINAL, ExecutionState
+
+
+class Command(BaseCommand):
+    help = "Carry open executions forward, without Celery and without a broker."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--execution", type=int, help="only this one")
+        parser.add_argument(
+            "--until-idle", action="store_true", help="stay until it has ended or waits for a person"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        ids = _chosen(options["execution"])
+        while True:
+            for execution_id in ids:
+                runner.advance(execution_id)
+            ids = [execution_id for execution_id in ids if _is_busy(execution_id)]
+            if not ids or not options["until_idle"]:
+                return
+            time.sleep(settings.EXECUTION_POLL_SECONDS)
+
+
+def _chosen(execution_id: int | None) -> list[int]:
+    if execution_id is None:
+        return list(queries.open_executions().order_by("pk").values_list("pk", flat=True))
+    if not Execution.objects.filter(pk=execution_id).exists():
+        raise CommandError(f"there is no execution {execution_id}: see the list of executions for its number")
+    return [execution_id]
+
+
+def _is_busy(execution_id: int) -> bool:
+    execution = Execution.objects.get(pk=execution_id)
+    if execution.state in TERMINAL:
+        return False
+    if execution.state in (ExecutionState.PAUSED, ExecutionState.NEEDS_HUMAN):
+        flying = steps_to_land(Ledger(list(execution.steps.all())))
+        return any(not step.observed.get("needs_person") for step in flying)
+    return True

@@ -1,0 +1,184 @@
+"""Before the first effect: is everything still as it was approved, and would the cluster let us?
+
+Reads a fresh picture, compares it with what was approved, verifies the plan on it by the planner's
+independent code, and asks for every eviction by dry run. Nothing is touched. What a person sees of the dry
+runs at review comes from here too (`run_dry_runs`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.db import transaction
+
+from apps.clusters import queries as clusters
+from apps.clusters.gateways import open_gateway
+from apps.executions import ledger
+from apps.executions.blueprint import cordoned_nodes
+from apps.executions.models import DryRun
+from apps.executions.pictures import take_picture
+from apps.kube import errors
+from apps.kube.gateway import NODES, PODS, WEBHOOKS, Gateway, Kind
+from apps.planner.movability import MovabilityRules
+from apps.planner.plan import Move, Plan
+from apps.planner.plan_json import digest
+from apps.planner.snapshot import Snapshot
+from apps.planner.staleness import what_changed
+from apps.planner.verification import check_plan
+from apps.plans import queries as plans
+from apps.plans.models import PlanVersion
+
+SAFE_UID = re.compile(r"[0-9A-Za-z-]{1,64}")
+SAFE_NAME = re.compile(r"[0-9a-z]([0-9a-z.-]{0,251}[0-9a-z])?")
+HIGHEST_USER_PRIORITY = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Findings:
+    """changes: why the plan is stale. refusals: why it cannot be carried out here and now.
+    picture: what the steps are made from. dry_runs: one for each eviction."""
+
+    picture: Snapshot
+    changes: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
+    dry_runs: tuple[DryRun, ...] = ()
+
+
+def examine(version: PlanVersion, gateway: Gateway) -> Findings:
+    """Look at everything once. Raises KubeError where the cluster cannot be read (then nothing is known)."""
+    plan = plans.open_plan(version)
+    cluster = version.plan.cluster
+    now = ledger.database_time()
+    picture = take_picture(
+        lambda kind: gateway.list_objects(kind).objects, cluster=cluster.name, taken_at=now.timestamp()
+    )
+    if digest(version.body) != version.digest:
+        return Findings(picture, refusals=("The stored plan is not the one that was approved.",))
+    before = clusters.open_snapshot(version.snapshot) if version.snapshot else None
+    changes = tuple(what_changed(plan, before, picture))
+    if changes:
+        return Findings(picture, changes=changes)
+    changes = tuple(check_plan(picture, plan))
+    if changes:
+        return Findings(picture, changes=changes)
+    refusals = (*why_not_here(plan, picture), *_missing_rights(gateway))
+    runs = _dry_runs(version, plan, picture, gateway)
+    refusals += tuple(f"{run.pod} cannot be evicted: {run.message}" for run in runs if not run.allowed)
+    return Findings(picture, refusals=refusals, dry_runs=tuple(runs))
+
+
+def why_not_here(plan: Plan, picture: Snapshot) -> list[str]:
+    """What this console cannot do safely, though the plan is right. Pure but for its settings."""
+    reasons = [] if settings.STEERING_URL else ["The steering webhook has no address (STEERING_URL)."]
+    rules = MovabilityRules(picture)
+    hostnames = Counter(node.hostname for node in picture.nodes.values())
+    for move in plan.moves:
+        pod, target = picture.pods[move.pod_uid], picture.nodes[move.target]
+        verdict = rules.judge(pod)
+        reasons += [f"{pod.key} must not be moved: {reason}" for reason in verdict.reasons]
+        if not (SAFE_UID.fullmatch(pod.workload) and SAFE_NAME.fullmatch(pod.name)):
+            reasons.append(f"{pod.key} has an owner whose UID cannot be used in an admission rule.")
+        if pod.priority > HIGHEST_USER_PRIORITY:
+            reasons.append(f"{pod.key} has a system priority: no hold can rank as high.")
+        if not target.hostname or hostnames[target.hostname] > 1:
+            reasons.append(f"Node {target.name} has no hostname label of its own to pin a pod to.")
+    for hand_over in plan.hand_overs:
+        waiting = picture.pods[hand_over.pod_uid]
+        if waiting.scheduler != "default-scheduler" or waiting.gates:
+            reasons.append(f"{waiting.key} waits for another scheduler or gate: it cannot be handed a node.")
+    missing = [name for name in cordoned_nodes(plan) if name not in picture.nodes]
+    return [*dict.fromkeys(reasons), *(f"Node {name} is gone." for name in missing)]
+
+
+def run_dry_runs(*, version_id: int) -> list[DryRun]:
+    """Ask the cluster about every eviction of a version, and keep the answers for its reviewers.
+
+    Raises KubeError where the cluster does not answer.
+    """
+    version = PlanVersion.objects.select_related("plan__cluster").get(pk=version_id)
+    plan = plans.open_plan(version)
+    gateway = open_gateway(version.plan.cluster)
+    now = ledger.database_time()
+    picture = take_picture(
+        lambda kind: gateway.list_objects(kind).objects,
+        cluster=version.plan.cluster.name,
+        taken_at=now.timestamp(),
+    )
+    runs = _dry_runs(version, plan, picture, gateway)
+    store_dry_runs(version, runs)
+    return runs
+
+
+@transaction.atomic(durable=True)
+def store_dry_runs(version: PlanVersion, runs: Iterable[DryRun]) -> None:
+    """The newest answers replace earlier ones."""
+    PlanVersion.objects.select_for_update(no_key=True).get(pk=version.pk)
+    DryRun.objects.filter(version=version).delete()
+    DryRun.objects.bulk_create(runs)
+
+
+def _dry_runs(version: PlanVersion, plan: Plan, picture: Snapshot, gateway: Gateway) -> list[DryRun]:
+    sums = _budget_sums(plan, picture)
+    now = ledger.database_time()
+    found = []
+    for move in plan.moves:
+        allowed, message = _ask_eviction(gateway, move)
+        if allowed:
+            message = sums.get(move.pod_uid, "")
+        found.append(
+            DryRun(
+                version=version, pod_uid=move.pod_uid, pod=move.pod, allowed=allowed, message=message, at=now
+            )
+        )
+    return found
+
+
+def _ask_eviction(gateway: Gateway, move: Move) -> tuple[bool, str]:
+    namespace, _, name = move.pod.partition("/")
+    try:
+        gateway.evict_pod(namespace, name, uid=move.pod_uid, dry_run=True)
+    except (errors.BudgetExhausted, errors.SeveralBudgets, errors.Conflict, errors.NotFound) as error:
+        return False, str(error)
+    except (errors.Forbidden, errors.Invalid) as error:
+        return False, str(error)
+    return True, ""
+
+
+def _budget_sums(plan: Plan, picture: Snapshot) -> dict[str, str]:
+    """For pods under a budget that cannot lose all of the plan's pods at once: a sentence."""
+    rules = MovabilityRules(picture)
+    pods = [picture.pods[move.pod_uid] for move in plan.moves if move.pod_uid in picture.pods]
+    over = {pod.uid: rules.budgets_of(pod) for pod in pods}
+    wanted = Counter(budget.uid for budgets in over.values() for budget in budgets)
+    told = {}
+    for uid, budgets in over.items():
+        for budget in budgets:
+            if wanted[budget.uid] > budget.disruptions_allowed:
+                told[uid] = (
+                    f"budget {budget.name} lets {budget.disruptions_allowed} go at once and the plan moves "
+                    f"{wanted[budget.uid]}: they go one after the other"
+                )
+    return told
+
+
+def _missing_rights(gateway: Gateway) -> list[str]:
+    ours = settings.STEERING_NAMESPACE
+    needed: list[tuple[str, Kind, str, str]] = [
+        ("patch", NODES, "", ""),
+        ("create", PODS, "eviction", ""),
+        ("patch", PODS, "", ""),
+        ("patch", PODS, "status", ""),
+        ("create", PODS, "", ours),
+        ("delete", PODS, "", ours),
+        ("create", WEBHOOKS, "", ""),
+        ("delete", WEBHOOKS, "", ""),
+    ]
+    return [
+        f"The console's credential may not {verb} {kind.plural}{'/' + sub if sub else ''}."
+        for verb, kind, sub, namespace in needed
+        if not gateway.may(verb, kind, subresource=sub, namespace=namespace)
+    ]

@@ -1,0 +1,74 @@
+"""Every read of executions that more than one caller needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.db.models import F, QuerySet
+
+from apps.accounts.errors import NotVisible
+from apps.accounts.queries import clusters_visible_to
+from apps.clusters.models import Cluster
+from apps.executions.models import Claim, DryRun, Execution, Steering, Step, StepEvent
+from apps.executions.states import TERMINAL
+from apps.plans.models import Plan, PlanVersion
+from apps.plans.states import PlanState
+
+if TYPE_CHECKING:
+    from apps.accounts.queries import Person
+
+
+def executions_for(user: Person, cluster: Cluster | None = None) -> QuerySet[Execution]:
+    """Executions that `user` may see, newest first."""
+    found = Execution.objects.filter(plan__cluster_id__in=clusters_visible_to(user)).select_related(
+        "plan__cluster", "version", "started_by"
+    )
+    return found if cluster is None else found.filter(plan__cluster=cluster)
+
+
+def execution_for(user: Person, execution_id: int) -> Execution:
+    """Raises NotVisible both for one that does not exist and for one that may not be seen."""
+    found = executions_for(user).filter(pk=execution_id).first()
+    if found is None:
+        raise NotVisible(f"there is no execution {execution_id} that you can see", action="see")
+    return found
+
+
+def executions_of(plan: Plan) -> QuerySet[Execution]:
+    """All tries at one plan, newest first: what a plan's page joins to it."""
+    return Execution.objects.filter(plan=plan).select_related("started_by")
+
+
+def open_executions() -> QuerySet[Execution]:
+    return Execution.objects.exclude(state__in=TERMINAL)
+
+
+def steps_of(execution: Execution) -> QuerySet[Step]:
+    return Step.objects.filter(execution=execution)
+
+
+def events_of(execution: Execution, *, after: int = 0) -> QuerySet[StepEvent]:
+    """The event list in order; `after`: only those with a higher id."""
+    return StepEvent.objects.filter(execution=execution, pk__gt=after).select_related("step")
+
+
+def dry_run_of(version: PlanVersion) -> QuerySet[DryRun]:
+    return DryRun.objects.filter(version=version)
+
+
+def versions_without_dry_run() -> QuerySet[PlanVersion]:
+    """Current versions of proposed plans whose evictions nobody has asked the cluster about yet."""
+    asked = DryRun.objects.values("version_id")
+    return (
+        PlanVersion.objects.filter(plan__state=PlanState.PROPOSED, number=F("plan__version_number"))
+        .exclude(pk__in=asked)
+        .select_related("plan__cluster")
+    )
+
+
+def claims_on(cluster: Cluster) -> QuerySet[Claim]:
+    return Claim.objects.filter(subject__startswith=f"{cluster.name}:").select_related("execution")
+
+
+def open_steerings() -> QuerySet[Steering]:
+    return Steering.objects.filter(closed_at=None)

@@ -1,0 +1,182 @@
+"""Carries an execution forward. Safe to kill at any line and to run again, anywhere.
+
+claim -> load the ledger -> look -> decide -> at most one effect -> record, again while that makes
+progress -> give the claim back. Nothing is remembered between two visits but what the ledger says.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+
+import structlog
+from django.conf import settings
+
+from apps.accounts.queries import may
+from apps.clusters.gateways import open_gateway
+from apps.executions import ledger, locks
+from apps.executions.blueprint import draft_steps
+from apps.executions.context import Context, LeasedGateway, read_place
+from apps.executions.errors import LostLease, WrongState
+from apps.executions.flow import Ledger, is_finished, steps_to_run
+from apps.executions.models import Execution
+from apps.executions.openings import begin_running
+from apps.executions.preflight import examine
+from apps.executions.states import TERMINAL, ExecutionState
+from apps.executions.stepping import NeedsPerson, Unreliable, advance_each
+from apps.executions.undoing import cancel, land, roll_back
+from apps.executions.verifying import verify_outcome
+from apps.kube.errors import KubeError
+from apps.kube.gateway import Gateway
+from apps.plans import queries as plans
+from apps.plans import services as plan_services
+
+log = structlog.get_logger(__name__)
+State = ExecutionState
+
+
+def advance(execution_id: int, *, seconds: float | None = None) -> bool:
+    """Stay with one execution while it moves, at most `seconds`. False if another runner has it, or it ended.
+
+    Call it as often as you like, from anywhere.
+    """
+    owner = f"{socket.gethostname()}:{os.getpid()}"
+    lease = locks.claim(execution_id, owner=owner, seconds=settings.EXECUTION_LEASE_SECONDS)
+    if lease is None:
+        return False
+    limit = time.monotonic() + (settings.EXECUTION_VISIT_SECONDS if seconds is None else seconds)
+    try:
+        _visit(lease, limit)
+    except LostLease as error:
+        log.warning("left to another runner", execution=execution_id, reason=str(error))
+    finally:
+        locks.release(lease)
+    return True
+
+
+def _visit(lease: locks.Lease, limit: float) -> None:
+    execution = _load(lease)
+    gateway = open_gateway(execution.plan.cluster)
+    while True:
+        lease.ensure(lease.seconds / 2)
+        execution = _load(lease)
+        try:
+            moved = _turn(lease, execution, gateway)
+        except WrongState as error:
+            log.info("a person decided meanwhile", execution=execution.pk, reason=str(error))
+            moved = True
+        if execution.state in TERMINAL or time.monotonic() > limit:
+            return
+        if not moved:
+            if execution.state in (State.PAUSED, State.NEEDS_HUMAN):
+                return
+            time.sleep(settings.EXECUTION_POLL_SECONDS)
+
+
+def _load(lease: locks.Lease) -> Execution:
+    rows = Execution.objects.select_related("plan__cluster", "version__snapshot", "started_by")
+    return rows.get(pk=lease.execution_id)
+
+
+def _turn(lease: locks.Lease, execution: Execution, gateway: Gateway) -> bool:
+    """One pass over what may be looked at. True if anything changed."""
+    if execution.state in (State.QUEUED, State.PREFLIGHT):
+        return _prepare(lease, execution, gateway)
+    now = ledger.database_time()
+    overdue = execution.deadline_at is not None and now > execution.deadline_at
+    if overdue and execution.state in (State.RUNNING, State.PAUSED, State.NEEDS_HUMAN, State.VERIFYING):
+        ledger.move_execution(lease, State.CANCELLING, "The deadline of the execution has passed.")
+        return True
+    steps = list(execution.steps.all())
+    context = Context(LeasedGateway(gateway, lease), lease, execution, steps, now, read_place())
+    turns: dict[str, Callable[[Context], bool]] = {
+        State.RUNNING: _run,
+        State.PAUSED: land,
+        State.NEEDS_HUMAN: land,
+        State.VERIFYING: _verify,
+        State.CANCELLING: cancel,
+        State.ROLLING_BACK: roll_back,
+    }
+    turn = turns.get(execution.state)
+    if turn is None:
+        return False
+    try:
+        return turn(context)
+    except NeedsPerson as error:
+        return _stand_still(context, State.NEEDS_HUMAN, str(error))
+    except Unreliable as error:
+        return _stand_still(context, State.PAUSED, f"Several failures in a row. {error}")
+
+
+def _stand_still(context: Context, target: ExecutionState, reason: str) -> bool:
+    """A running execution waits for a person; one that waits already goes on landing what it can."""
+    if context.execution.state in (State.RUNNING, State.VERIFYING, State.CANCELLING, State.ROLLING_BACK):
+        ledger.move_execution(context.lease, target, reason)
+        return True
+    return False
+
+
+def _prepare(lease: locks.Lease, execution: Execution, gateway: Gateway) -> bool:
+    if execution.state == State.QUEUED:
+        ledger.move_execution(lease, State.PREFLIGHT, "looking whether everything is as it was approved")
+        return True
+    if not may(execution.started_by, "operate", execution.plan.cluster):
+        ledger.move_execution(lease, State.FAILED, f"{execution.started_by} may not operate any more.")
+        return True
+    try:
+        found = examine(execution.version, gateway)
+    except KubeError as error:
+        return _fail_closed(lease, execution, str(error))
+    if found.changes or found.refusals:
+        reason = " ".join((found.changes or found.refusals)[:3])
+        if found.changes:
+            plan_services.mark_stale(plan_id=execution.plan_id, reason=reason, is_untouched=True)
+        ledger.move_execution(lease, State.FAILED, f"Nothing was touched. {reason}")
+        return True
+    plan = plans.open_plan(execution.version)
+    drafts = draft_steps(plan, found.picture, execution_id=execution.pk)
+    begin_running(lease, drafts, found.dry_runs)
+    return True
+
+
+def _fail_closed(lease: locks.Lease, execution: Execution, reason: str) -> bool:
+    """A cluster that cannot be read blocks; after a while the try ends with nothing touched."""
+    waited = (ledger.database_time() - execution.created_at).total_seconds()
+    if waited > settings.EXECUTION_STEP_SECONDS:
+        ledger.move_execution(lease, State.FAILED, f"Nothing was touched. {reason}")
+        return True
+    log.warning("preflight waits for the cluster", execution=execution.pk, reason=reason)
+    return False
+
+
+def _run(context: Context) -> bool:
+    execution = context.execution
+    if not may(execution.started_by, "operate", execution.plan.cluster):
+        ledger.move_execution(
+            context.lease, State.PAUSED, f"{execution.started_by} may not operate any more."
+        )
+        return True
+    book = Ledger(context.steps)
+    if all(is_finished(step) for step in book.before_final):
+        ledger.move_execution(context.lease, State.VERIFYING, "looking whether it is as it was promised")
+        return True
+    return advance_each(context, steps_to_run(book), during=(State.RUNNING,))
+
+
+def _verify(context: Context) -> bool:
+    """Compare with what was promised while our cordons still stand, release them, then close."""
+    if not context.execution.outcome:
+        verify_outcome(context)
+        return True
+    final = [step for step in Ledger(context.steps).final if not is_finished(step)]
+    if final:
+        return advance_each(context, final, during=(State.VERIFYING,))
+    if context.execution.outcome["matches"]:
+        ledger.move_execution(context.lease, State.SUCCEEDED, context.execution.outcome["found"])
+    else:
+        outcome = context.execution.outcome
+        reason = f"Promised: {outcome['promised']} Found: {outcome['found']}"
+        ledger.move_execution(context.lease, State.NEEDS_HUMAN, reason)
+    return True

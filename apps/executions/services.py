@@ -1,0 +1,139 @@
+"""What people decide about an execution: start, pause, resume, cancel, roll back.
+
+One durable transaction each: rights, row lock, state by compare-and-set, ledger entry. Nothing here talks to
+a cluster; the runner acts on the new state within one look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django.db import IntegrityError, transaction
+
+from apps.accounts.models import User
+from apps.accounts.rights import Action
+from apps.accounts.services import authorize, denials_recorded
+from apps.audit import services as audit
+from apps.clusters import notices
+from apps.executions import ledger
+from apps.executions.errors import InUse, WrongState
+from apps.executions.models import Claim, Execution, Step
+from apps.executions.states import TERMINAL, ExecutionState, StepState
+from apps.planner.plan import Plan as PlannerPlan
+from apps.plans import queries as plans
+from apps.plans import services as plan_services
+from apps.plans.models import Plan
+from apps.plans.waking import wake_worker
+
+ADVANCE = "apps.executions.tasks.advance_execution"
+
+
+@denials_recorded()
+@transaction.atomic(durable=True)
+def start_execution(*, actor: User, plan_id: int) -> Execution:
+    """Begin carrying out an approved plan: QUEUED, with everything that it needs claimed for it.
+
+    Raises Denied, InUse (another open execution has a node, pod or workload of it), WrongState (it has an
+    open execution) and what plans refuse: WrongState (not approved, expired), DigestMismatch.
+    """
+    version = plan_services.begin_plan(plan_id=plan_id)
+    plan = Plan.objects.select_related("cluster").get(pk=plan_id)
+    authorize(actor, Action.OPERATE, plan.cluster, subject=plan)
+    if Execution.objects.filter(plan=plan).exclude(state__in=TERMINAL).exists():
+        raise WrongState(f"plan {plan_id} is being carried out already")
+    execution = Execution.objects.create(plan=plan, version=version, started_by=actor)
+    _claim(execution, plan.cluster.name, plans.open_plan(version))
+    detail = {"plan": plan_id, "version": version.number, "digest": version.digest}
+    audit.record(
+        actor=actor, action="execution.started", subject=execution, cluster=plan.cluster.name, detail=detail
+    )
+    _wake(execution)
+    return execution
+
+
+def pause(*, execution_id: int, actor: User, reason: str) -> Execution:
+    """No new hold, steering or eviction. What is evicted already is still landed."""
+    return _change(execution_id, actor, ExecutionState.PAUSED, reason)
+
+
+def resume(*, execution_id: int, actor: User, reason: str = "") -> Execution:
+    """Go on after a pause, or after a person has dealt with what an execution stopped at."""
+    return _change(execution_id, actor, ExecutionState.RUNNING, reason or "resumed")
+
+
+def cancel(*, execution_id: int, actor: User, reason: str) -> Execution:
+    """Land what is in the air, then give everything back."""
+    return _change(execution_id, actor, ExecutionState.CANCELLING, reason)
+
+
+def roll_back(*, execution_id: int, actor: User, reason: str) -> Execution:
+    """Give everything back at once. Evictions cannot be undone."""
+    return _change(execution_id, actor, ExecutionState.ROLLING_BACK, reason)
+
+
+@denials_recorded()
+@transaction.atomic(durable=True)
+def _change(execution_id: int, actor: User, target: ExecutionState, reason: str) -> Execution:
+    row = Execution.objects.select_for_update(no_key=True, of=("self",)).select_related("plan__cluster")
+    execution = row.filter(pk=execution_id).first()
+    if execution is None:
+        raise WrongState(f"there is no execution {execution_id}")
+    authorize(actor, Action.OPERATE, execution.plan.cluster, subject=execution)
+    if target == ExecutionState.RUNNING:
+        _require_stopped(execution)
+        _look_afresh(execution)
+    words = f"{actor.get_username()}: {reason}" if reason else f"by {actor.get_username()}"
+    ledger.change_state(execution, target, words, actor=actor, now=ledger.database_time())
+    _wake(execution)
+    return execution
+
+
+def _require_stopped(execution: Execution) -> None:
+    if execution.state not in (ExecutionState.PAUSED, ExecutionState.NEEDS_HUMAN):
+        raise WrongState(f"execution {execution.pk} is {execution.state}, so there is nothing to resume")
+
+
+def _look_afresh(execution: Execution) -> None:
+    """Steps that waited for a person are looked at again, with their whole time ahead of them."""
+    execution.outcome = {}
+    for step in Step.objects.select_for_update(no_key=True).filter(
+        execution=execution, state__in=[StepState.BLOCKED, StepState.INTENT, StepState.ISSUED]
+    ):
+        step.deadline_at = None
+        step.retry_at = None
+        step.observed |= {"needs_person": False, "failures": 0, "crashes": 0}
+        step.save()
+
+
+def _claim(execution: Execution, cluster: str, plan: PlannerPlan) -> None:
+    subjects = list(dict.fromkeys(claimed_subjects(cluster, plan)))
+    taken = Claim.objects.filter(subject__in=subjects).first()
+    if taken is None:
+        try:
+            with transaction.atomic():
+                Claim.objects.bulk_create(Claim(execution=execution, subject=name) for name in subjects)
+            return
+        except IntegrityError:
+            taken = Claim.objects.filter(subject__in=subjects).first()
+    other = f"execution {taken.execution_id} has {taken.subject}" if taken else "another execution began"
+    raise InUse(f"plan {execution.plan_id} cannot start now: {other}. Wait until that one has ended.")
+
+
+def claimed_subjects(cluster: str, plan: PlannerPlan) -> Iterable[str]:
+    """One open execution per node, pod and workload."""
+    for move in plan.moves:
+        yield f"{cluster}:pod:{move.pod_uid}"
+        yield f"{cluster}:node:{move.source_uid or move.source}"
+        yield f"{cluster}:node:{move.target_uid or move.target}"
+        if move.workload_uid:
+            yield f"{cluster}:workload:{move.workload_uid}"
+    for hand_over in plan.hand_overs:
+        yield f"{cluster}:pod:{hand_over.pod_uid}"
+        yield f"{cluster}:node:{hand_over.node_uid or hand_over.node}"
+
+
+def _wake(execution: Execution) -> None:
+    cluster, data = execution.plan.cluster.name, {"id": execution.pk}
+    execution_id = execution.pk
+    transaction.on_commit(lambda: wake_worker(ADVANCE, execution_id), robust=True)
+    transaction.on_commit(lambda: notices.publish(cluster, "execution", data), robust=True)

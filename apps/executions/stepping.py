@@ -1,0 +1,194 @@
+"""One look at one step: observe, decide, at most one effect, record.
+
+The only place that calls a step's module. What it raises ends the runner's visit; whatever the cluster
+answers is written into the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+from typing import Any
+
+import structlog
+from django.conf import settings
+
+from apps.executions import ledger
+from apps.executions.context import Context, is_late, step_seconds
+from apps.executions.decisions import Decision, Verdict, blocked, stop
+from apps.executions.errors import ExecutionError
+from apps.executions.models import Step
+from apps.executions.states import ExecutionState, StepState
+from apps.executions.step_modules import module_of
+from apps.kube import errors as kube
+
+log = structlog.get_logger(__name__)
+PASSING = (
+    kube.Unreachable,
+    kube.ServerFailed,
+    kube.TooManyRequests,
+    kube.Conflict,
+    kube.Expired,
+    kube.NotFound,
+)
+"""What the cluster may answer on a bad day: tried again until the step's deadline."""
+
+
+class NeedsPerson(Exception):
+    """The step has been written as blocked; the execution has to wait for a person."""
+
+
+class Unreliable(Exception):
+    """The same step failed several times in a row; the execution is to be paused."""
+
+
+def advance_each(context: Context, steps: Iterable[Step], *, during: Collection[str]) -> bool:
+    """One look at each of these that is due. Later ones see what was written for earlier ones."""
+    moved = False
+    for step in steps:
+        if step.observed.get("needs_person") or (step.retry_at is not None and step.retry_at > context.now):
+            continue
+        if advance_step(context, step, during=during):
+            moved = True
+            context = reload(context)
+    return moved
+
+
+def reload(context: Context) -> Context:
+    steps = list(context.execution.steps.all())
+    return replace(context, steps=steps, now=ledger.database_time())
+
+
+def advance_step(context: Context, step: Step, *, during: Collection[str]) -> bool:
+    """One look forward. True if something changed."""
+    module = module_of(step)
+    late = is_late(step, context.now)
+    decision = _look(context, step, lambda facts: module.decide(step, facts, late=late))
+    if decision is None:
+        return False
+    if decision.verdict in (Verdict.WAIT, Verdict.BLOCKED) and late:
+        decision = _too_late(step, decision)
+    if decision.verdict == Verdict.ACT:
+        return _act(context, step, decision, during)
+    return _record(context, step, decision)
+
+
+def settle_eviction(context: Context, step: Step, *, drop: bool) -> bool:
+    """Look whether an eviction that may have gone out did, and send nothing. True if that was settled.
+
+    drop: give the eviction up if it did not go out.
+    """
+    module = module_of(step)
+    decision = _look(context, step, lambda facts: module.decide(step, facts, late=False))
+    if decision is None:
+        return False
+    if decision.verdict in (Verdict.DONE, Verdict.MOOT):
+        return _record(context, step, decision)
+    if not drop:
+        return False
+    ledger.record_end(context.lease, step, StepState.SUPERSEDED, "stopped before the pod was evicted", {})
+    return True
+
+
+def undo_step(context: Context, step: Step, *, during: Collection[str]) -> bool:
+    """One look backward, at a step that is COMPENSATING."""
+    module = module_of(step)
+    decision = _look(context, step, lambda facts: module.decide_undo(step, facts))
+    if decision is None:
+        return False
+    if decision.verdict == Verdict.ACT:
+        return _act(context, step, decision, during)
+    if decision.verdict == Verdict.WAIT:
+        return ledger.record_wait(context.lease, step, decision, seconds=step_seconds(step.kind))
+    ledger.record_end(context.lease, step, StepState.COMPENSATED, decision.reason, decision.seen)
+    return True
+
+
+def _look(context: Context, step: Step, decide: Callable[[Any], Decision]) -> Decision | None:
+    """Observe and decide; None if that failed, which is then in the ledger."""
+    try:
+        return decide(module_of(step).observe(context, step))
+    except ExecutionError:
+        raise
+    except Exception as error:
+        _fail(context, step, error)
+        return None
+
+
+def _act(context: Context, step: Step, decision: Decision, during: Collection[str]) -> bool:
+    if step.observed.get("crashes", 0) >= settings.EXECUTION_CRASHES_BEFORE_STOP:
+        reason = f"{decision.effect} was begun {step.observed['crashes']} times and never answered."
+        _record(context, step, stop(reason, "See the worker's log for why it dies; then resume or cancel."))
+        return True
+    ledger.record_intent(context.lease, step, decision, during=during, seconds=step_seconds(step.kind))
+    step.refresh_from_db()
+    try:
+        module_of(step).apply(context, step, decision)
+    except ExecutionError:
+        raise
+    except kube.BudgetExhausted as error:
+        _wait_for_budget(context, step, error)
+        return True
+    except kube.SeveralBudgets as error:
+        advice = "Leave one PodDisruptionBudget over that pod, then resume; or cancel."
+        return _record(context, step, stop(str(error), advice))
+    except Exception as error:
+        _fail(context, step, error)
+        return True
+    ledger.record_issued(context.lease, step)
+    return True
+
+
+def _record(context: Context, step: Step, decision: Decision) -> bool:
+    lease, seconds = context.lease, step_seconds(step.kind)
+    if decision.verdict == Verdict.DONE:
+        ledger.record_end(lease, step, StepState.VERIFIED, decision.reason, decision.seen)
+        return True
+    if decision.verdict == Verdict.MOOT:
+        ledger.record_end(lease, step, StepState.SUPERSEDED, decision.reason, decision.seen)
+        return True
+    if decision.verdict == Verdict.WAIT:
+        return ledger.record_wait(lease, step, decision, seconds=seconds)
+    needs_person = decision.verdict == Verdict.STOP
+    ledger.record_blocked(lease, step, decision, seconds=seconds, retries=not needs_person)
+    if needs_person:
+        raise NeedsPerson(decision.reason)
+    return False
+
+
+def _wait_for_budget(context: Context, step: Step, error: kube.BudgetExhausted) -> None:
+    decision = blocked(
+        str(error),
+        "The workload has no pod to spare now; it is asked again by itself.",
+        retry_seconds=error.retry_after or 3.0,
+    )
+    if is_late(step, context.now):
+        decision = _too_late(step, decision)
+    _record(context, step, decision)
+
+
+def _too_late(step: Step, decision: Decision) -> Decision:
+    advice = decision.runbook or f"See {step.target}."
+    return stop(f"The deadline of this step has passed. {decision.reason}", f"{advice} Resume or cancel.")
+
+
+def _fail(context: Context, step: Step, error: Exception) -> None:
+    passing = isinstance(error, PASSING)
+    known = isinstance(error, kube.KubeError)
+    if not known:
+        log.exception("a step's code failed", execution=context.execution.pk, step=step.pk, kind=step.kind)
+    message = str(error) if known else f"an error in the console itself ({type(error).__name__}): see its log"
+    step.refresh_from_db()
+    failures = ledger.record_failure(
+        context.lease,
+        step,
+        message,
+        counts=not passing,
+        retry_after=error.retry_after if isinstance(error, kube.KubeError) else None,
+    )
+    is_undoing = context.execution.state in (ExecutionState.CANCELLING, ExecutionState.ROLLING_BACK)
+    if failures >= settings.EXECUTION_FAILURES_BEFORE_PAUSE and not is_undoing:
+        raise Unreliable(f"{step.target}: {message}")
+    if passing and is_late(step, context.now) and not is_undoing:
+        step.refresh_from_db()
+        _record(context, step, stop(f"The deadline of this step has passed. {message}", "See the cluster."))

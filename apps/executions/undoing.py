@@ -1,0 +1,77 @@
+"""Stopping an execution: what is in the air is landed, the rest is undone, last first.
+
+Pausing lands what is in the air and keeps the rest. Cancelling lands it, then undoes. Rolling back undoes
+at once: gated pods are freed unpinned. An eviction cannot be undone, and the outcome says which were sent.
+"""
+
+from __future__ import annotations
+
+from apps.executions import ledger
+from apps.executions.context import Context
+from apps.executions.flow import Ledger, is_unsettled, next_to_undo, steps_to_drop, steps_to_land
+from apps.executions.models import Step
+from apps.executions.states import ExecutionState, StepKind, StepState
+from apps.executions.stepping import NeedsPerson, advance_each, reload, settle_eviction, undo_step
+
+
+def land(context: Context) -> bool:
+    """Nothing new begins, but an evicted pod is still brought to its place. True if anything changed."""
+    book = Ledger(context.steps)
+    flying = steps_to_land(book)
+    evictions = [step for step in flying if step.kind == StepKind.EVICT_POD]
+    if evictions:
+        # While paused, an eviction that did not go out stays as it is: it may be sent after resuming.
+        drop = context.execution.state == ExecutionState.CANCELLING
+        return any([settle_eviction(context, step, drop=drop) for step in evictions])
+    return advance_each(context, flying, during=(context.execution.state,))
+
+
+def cancel(context: Context) -> bool:
+    """Bring down what flies, drop what never began, then undo the rest."""
+    try:
+        if land(context):
+            return True
+    except NeedsPerson:
+        return True  # that step is dropped on the next turn: nobody is asked twice
+    book = Ledger(context.steps)
+    _drop(context, steps_to_drop(book, keep_landing=True))
+    return False if steps_to_land(book) else _undo_next(reload(context))
+
+
+def roll_back(context: Context) -> bool:
+    """Undo at once, without waiting for replacements."""
+    unsettled = [step for step in context.steps if is_unsettled(step)]
+    if unsettled:
+        return any([settle_eviction(context, step, drop=True) for step in unsettled])
+    _drop(context, steps_to_drop(Ledger(context.steps), keep_landing=False))
+    return _undo_next(reload(context))
+
+
+def _drop(context: Context, steps: list[Step]) -> None:
+    for step in steps:
+        ledger.record_end(context.lease, step, StepState.SUPERSEDED, "the execution was stopped", {})
+
+
+def _undo_next(context: Context) -> bool:
+    step = next_to_undo(Ledger(context.steps))
+    if step is None:
+        _close(context)
+        return True
+    if step.state != StepState.COMPENSATING:
+        ledger.record_undo(context.lease, step)
+        return True
+    if step.retry_at is not None and step.retry_at > context.now:
+        return False
+    return undo_step(context, step, during=(context.execution.state,))
+
+
+def _close(context: Context) -> None:
+    execution = context.execution
+    gone = [step for step in context.steps if step.kind == StepKind.EVICT_POD]
+    moved = [step.params["pod"] for step in gone if step.state == StepState.VERIFIED]
+    words = f"Evicted, which cannot be undone: {len(moved)}." if moved else "No pod was moved."
+    is_cancelled = execution.state == ExecutionState.CANCELLING
+    ended = ExecutionState.CANCELLED if is_cancelled else ExecutionState.ROLLED_BACK
+    reason = f"{execution.state_reason} {words} Holds, gates, taints and cordons of ours are released."
+    outcome = {**execution.outcome, "not_undone": moved}
+    ledger.move_execution(context.lease, ended, reason.strip(), outcome=outcome)

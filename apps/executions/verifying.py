@@ -1,0 +1,82 @@
+"""The whole against what was promised, on a fresh picture, by the planner's independent code.
+
+Taken while our cordons of freed nodes still stand: a moment later anybody may use them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from apps.executions import ledger
+from apps.executions.context import Context
+from apps.executions.locks import hold_fence
+from apps.executions.models import Step
+from apps.executions.pictures import take_picture
+from apps.executions.states import StepKind, StepState
+from apps.planner.plan import HandOver, Plan
+from apps.planner.snapshot import Snapshot
+from apps.planner.verification import compare_outcome
+from apps.plans import queries as plans
+
+
+def verify_outcome(context: Context) -> None:
+    """Compare once and store the outcome. Raises KubeError if the cluster cannot be read."""
+    execution = context.execution
+    after = take_picture(
+        context.gateway.list_objects,
+        cluster=execution.plan.cluster.name,
+        taken_at=ledger.database_time().timestamp(),
+    )
+    plan = as_carried_out(plans.open_plan(execution.version), context.steps, after)
+    found = compare_outcome(plan, after, find_successors(context.steps))
+    with hold_fence(context.lease) as row:
+        row.outcome = {
+            "matches": found.matches,
+            "promised": list(found.promised),
+            "found": list(found.found),
+            "differences": list(found.differences),
+        }
+        row.save(update_fields=["outcome"])
+
+
+def find_successors(steps: list[Step]) -> dict[str, str]:
+    """UID of each moved pod -> UID of its replacement, as the ledger knows them."""
+    landed = [step for step in steps if step.kind == StepKind.AWAIT_REPLACEMENT]
+    pairs = {step.params["uid"]: step.observed.get("seen", {}).get("replacement", "") for step in landed}
+    return {old: new for old, new in pairs.items() if new}
+
+
+def as_carried_out(plan: Plan, steps: list[Step], after: Snapshot) -> Plan:
+    """Without the moves of pods that ended by themselves, and with the hand-overs as the gang took them:
+    its pods are alike, and which one starts on which of its nodes is the scheduler's choice."""
+    ended = {
+        step.params["uid"]
+        for step in steps
+        if step.kind == StepKind.AWAIT_REPLACEMENT and step.state == StepState.SUPERSEDED
+    }
+    moves = tuple(move for move in plan.moves if move.pod_uid not in ended)
+    return replace(plan, moves=moves, hand_overs=_as_taken(plan.hand_overs, after))
+
+
+def _as_taken(hand_overs: tuple[HandOver, ...], after: Snapshot) -> tuple[HandOver, ...]:
+    left: dict[str, Counter[str]] = {}
+    for one in hand_overs:
+        left.setdefault(_gang_of(one, after), Counter())[one.node] += 1
+    taken: dict[str, str] = {}
+    for one in hand_overs:
+        pod, nodes = after.pods.get(one.pod_uid), left[_gang_of(one, after)]
+        if pod is not None and nodes[pod.node_name] > 0:
+            nodes[pod.node_name] -= 1
+            taken[one.pod_uid] = pod.node_name
+    for one in hand_overs:
+        if one.pod_uid not in taken:
+            nodes = left[_gang_of(one, after)]
+            taken[one.pod_uid] = next(iter(nodes.elements()))
+            nodes[taken[one.pod_uid]] -= 1
+    return tuple(replace(one, node=taken[one.pod_uid]) for one in hand_overs)
+
+
+def _gang_of(hand_over: HandOver, after: Snapshot) -> str:
+    pod = after.pods.get(hand_over.pod_uid)
+    return (pod.gang if pod is not None else "") or hand_over.pod
