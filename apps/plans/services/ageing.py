@@ -32,15 +32,16 @@ def _expire(plan_id: int) -> bool:
 
 
 @transaction.atomic(durable=True)
-def mark_stale(*, plan_id: int, reason: str, number: int | None = None) -> Plan:
+def mark_stale(*, plan_id: int, reason: str, number: int | None = None, is_untouched: bool = False) -> Plan:
     """The cluster moved on: the plan can no longer be approved or started. Nothing happens to one that
     has begun, or has ended otherwise.
 
-    number: the version that the reason is about; another one stays as it is.
+    number: the version that the reason is about; another one stays as it is. is_untouched: it has begun,
+    and its execution found at preflight, before any effect, that the cluster had moved on.
     """
     plan = lock_plan(plan_id)
     can_age = plan.state in (PlanState.DRAFT, PlanState.PROPOSED, PlanState.APPROVED)
-    if can_age and plan.begun_at is None and number in (None, plan.version_number):
+    if can_age and (plan.begun_at is None or is_untouched) and number in (None, plan.version_number):
         change_state(plan, PlanState.STALE, actor=None, action="plan.stale", reason=reason)
     return plan
 
