@@ -22,8 +22,9 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonRespons
 from apps.accounts.models import User
 from apps.accounts.queries import clusters_visible_to
 from apps.clusters.models import Cluster
-from apps.clusters.notices import CHANNEL, TOPICS
+from apps.clusters.notices import CHANNEL
 
+TOPICS = frozenset({"snapshot", "heartbeat", "plan", "execution"})
 HEARTBEAT_SECONDS = 15.0
 LONGEST_QUEUE = 256
 """A stream that lags this many notices behind is closed; its page connects again and reloads."""

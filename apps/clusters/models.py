@@ -12,7 +12,7 @@ class Cluster(models.Model):
     """
 
     name = models.SlugField(max_length=63, unique=True)
-    server = models.URLField(max_length=300)
+    server = models.CharField(max_length=300, help_text="https://host:port of its API server")
     ca_certificate = models.TextField(blank=True)
     credential = models.TextField(blank=True)
     kube_system_uid = models.CharField(max_length=64, blank=True)

@@ -1,7 +1,7 @@
-"""Telling open pages that something changed. Only a hint: a page that hears nothing still reloads.
+"""Tells pages that something changed, through Redis. A hint only: what is true stands in the rows.
 
-One Redis channel for all clusters; `apps.clusters.events` sorts out who may hear what. Callers
-publish on commit, so nobody hears of a change that was rolled back.
+Topics: "snapshot", "heartbeat", "plan", "execution". Nothing waits for a notice and nobody minds a
+lost one, so a Redis that is away is logged and no more.
 """
 
 from __future__ import annotations
@@ -13,22 +13,32 @@ from typing import Any
 import redis
 import structlog
 from django.conf import settings
+from django.db import transaction
 
 CHANNEL = "console:events"
-TOPICS = ("snapshot", "plan", "execution")
-
-log = structlog.get_logger(__name__)
+CONNECT_SECONDS = 2
+logger = structlog.get_logger(__name__)
 
 
 def publish(cluster_name: str, topic: str, data: dict[str, Any]) -> None:
-    """Send one notice. A Redis that is away is logged and never raised."""
+    """Send at once. Inside a transaction use `publish_on_commit`. data: small, never a secret."""
     message = json.dumps({"cluster": cluster_name, "topic": topic, "data": data})
     try:
         _client().publish(CHANNEL, message)
     except redis.RedisError as error:
-        log.warning("no page was told", cluster=cluster_name, topic=topic, error=str(error))
+        logger.warning("notice not sent", topic=topic, cluster=cluster_name, error=str(error))
+
+
+def publish_on_commit(cluster_name: str, topic: str, data: dict[str, Any]) -> None:
+    """Send when (and only if) the current transaction commits."""
+    transaction.on_commit(lambda: publish(cluster_name, topic, data), robust=True)
 
 
 @cache
 def _client() -> redis.Redis:
-    return redis.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=1, socket_timeout=1)
+    return redis.Redis.from_url(
+        settings.REDIS_URL,
+        socket_connect_timeout=CONNECT_SECONDS,
+        socket_timeout=CONNECT_SECONDS,
+        health_check_interval=30,
+    )

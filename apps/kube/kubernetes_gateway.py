@@ -75,7 +75,7 @@ class KubernetesGateway:
         request = Request("GET", object_path(NAMESPACES, "kube-system"))
         found = read_object(self._ask(request), request)
         uid = found.get("metadata", {}).get("uid")
-        if not isinstance(uid, str) or not uid:
+        if not isinstance(uid, str) or not 0 < len(uid) <= 64:
             raise errors.ServerFailed(f"{request.words}: the namespace has no UID. Is this an API server?")
         return uid
 

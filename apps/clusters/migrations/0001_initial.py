@@ -17,7 +17,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.SlugField(max_length=63, unique=True)),
-                ('server', models.URLField(max_length=300)),
+                ('server', models.CharField(help_text='https://host:port of its API server', max_length=300)),
                 ('ca_certificate', models.TextField(blank=True)),
                 ('credential', models.TextField(blank=True)),
                 ('kube_system_uid', models.CharField(blank=True, max_length=64)),

@@ -1,0 +1,219 @@
+"""Every change of clusters and snapshots: one function, one durable transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, connection, transaction
+from django.utils.text import slugify
+
+from apps.accounts.rights import Action
+from apps.accounts.services import authorize, denials_recorded
+from apps.audit import services as audit
+from apps.clusters import pictures
+from apps.clusters.credentials import seal
+from apps.clusters.errors import (
+    AlreadyRegistered,
+    BadKubeconfig,
+    BadName,
+    ConnectionFailed,
+    NameTaken,
+)
+from apps.clusters.gateways import open_with
+from apps.clusters.models import Cluster, Snapshot
+from apps.clusters.notices import publish, publish_on_commit
+from apps.kube import errors as kube_errors
+from apps.kube import kubeconfig as kubeconfigs
+from apps.planner.snapshot import Snapshot as Picture
+
+REGISTRATION_LOCK = 0x636C75737465
+"""Key of the advisory lock that puts registrations in a row."""
+
+
+def register_cluster(
+    *, actor: Any, name: str, kubeconfig: str, check: bool = True, allow_insecure: bool = False
+) -> Cluster:
+    """Add a cluster. actor None is somebody at the server's command line.
+
+    check: connect first and pin the cluster's identity; without it the watcher pins on first contact.
+    Raises Denied, BadKubeconfig, BadName, NameTaken, AlreadyRegistered or ConnectionFailed.
+    """
+    if actor is not None:
+        authorize(actor, Action.ADMINISTER, None, subject=f"cluster {name[:63]}")
+    if not name or len(name) > 63 or slugify(name) != name:
+        raise BadName(f"{name[:80]!r} is no name for a cluster: use lower-case letters, digits and dashes.")
+    credentials = _read(kubeconfig, allow_insecure)
+    version, uid = _contact(credentials) if check else ("", "")
+    with denials_recorded(), transaction.atomic(durable=True):
+        if actor is not None:
+            authorize(actor, Action.ADMINISTER, None, subject=f"cluster {name}")
+        _one_registration_at_a_time()
+        if Cluster.objects.filter(name=name).exists():
+            raise NameTaken(f"A cluster named {name!r} is registered already: choose another name.")
+        _refuse_twins(uid)
+        cluster = Cluster.objects.create(
+            name=name,
+            server=credentials.server,
+            ca_certificate=credentials.ca,
+            credential=seal(credentials),
+            kube_system_uid=uid,
+            version=version,
+        )
+        detail = {"server": credentials.server, "kube_system_uid": uid, "version": version}
+        audit.record(actor=actor, action="cluster.registered", subject=cluster, cluster=name, detail=detail)
+    return cluster
+
+
+def replace_credentials(
+    *, actor: Any, cluster_id: int, kubeconfig: str, allow_insecure: bool = False, rebuilt: bool = False
+) -> Cluster:
+    """Give a registered cluster a new kubeconfig; the cluster behind it must be the same one.
+
+    rebuilt: it was built anew under its old name, so that its new identity is pinned instead.
+    Raises Denied, BadKubeconfig, AlreadyRegistered or ConnectionFailed.
+    """
+    cluster = Cluster.objects.get(pk=cluster_id)
+    if actor is not None:
+        authorize(actor, Action.ADMINISTER, cluster, subject=cluster)
+    credentials = _read(kubeconfig, allow_insecure)
+    version, uid = _contact(credentials, pinned_uid="" if rebuilt else cluster.kube_system_uid)
+    with denials_recorded(), transaction.atomic(durable=True):
+        _one_registration_at_a_time()
+        cluster = Cluster.objects.select_for_update(no_key=True).get(pk=cluster_id)
+        if actor is not None:
+            authorize(actor, Action.ADMINISTER, cluster, subject=cluster)
+        _refuse_twins(uid, but=cluster.pk)
+        cluster.server, cluster.ca_certificate = credentials.server, credentials.ca
+        cluster.credential, cluster.version, cluster.kube_system_uid = seal(credentials), version, uid
+        cluster.save(update_fields=["server", "ca_certificate", "credential", "version", "kube_system_uid"])
+        detail = {"server": credentials.server, "kube_system_uid": uid, "version": version}
+        audit.record(
+            actor=actor, action="cluster.credentials", subject=cluster, cluster=cluster.name, detail=detail
+        )
+    return cluster
+
+
+@denials_recorded()
+@transaction.atomic(durable=True)
+def set_cluster_active(*, actor: Any, cluster_id: int, is_active: bool) -> Cluster:
+    """Start or stop watching a cluster. Its rows stay."""
+    cluster = Cluster.objects.select_for_update(no_key=True).get(pk=cluster_id)
+    if actor is not None:
+        authorize(actor, Action.ADMINISTER, cluster, subject=cluster)
+    if cluster.is_active != is_active:
+        cluster.is_active = is_active
+        cluster.save(update_fields=["is_active"])
+        action = "cluster.activated" if is_active else "cluster.deactivated"
+        audit.record(actor=actor, action=action, subject=cluster, cluster=cluster.name)
+    return cluster
+
+
+def record_snapshot(
+    *,
+    cluster_id: int,
+    snapshot: Picture,
+    digest: str | None = None,
+    problems: Sequence[dict[str, str]] = (),
+) -> Snapshot:
+    """Keep a picture. The same facts as the newest row only move that row's time on.
+
+    digest: as `pictures.Fingerprint` gives it, if the caller has it already.
+    """
+    digest = digest or pictures.Fingerprint().digest(snapshot)
+    body, summary = pictures.pack(snapshot), pictures.summarise(snapshot)
+    taken_at = datetime.fromtimestamp(snapshot.taken_at, UTC)
+    with transaction.atomic():
+        cluster = Cluster.objects.select_for_update(no_key=True).get(pk=cluster_id)
+        row = Snapshot.objects.defer("body").filter(cluster=cluster).order_by("-id").first()
+        if row is not None and row.digest == digest:
+            row.taken_at = max(row.taken_at, taken_at)
+            row.save(update_fields=["taken_at"])
+        elif row is None or row.taken_at <= taken_at:
+            row = Snapshot.objects.create(
+                cluster=cluster, taken_at=taken_at, digest=digest, body=body, summary=summary
+            )
+            data = {"id": row.pk, "taken_at": taken_at.isoformat(), "summary": summary}
+            publish_on_commit(cluster.name, "snapshot", data)
+        cluster.watched_at = max(cluster.watched_at or taken_at, taken_at)
+        cluster.watch_error, cluster.problems = "", list(problems)
+        cluster.save(update_fields=["watched_at", "watch_error", "problems"])
+    return row
+
+
+def note_heartbeat(*, cluster_id: int, cluster_name: str, snapshot_id: int, fresh_at: float) -> None:
+    """The newest picture still holds: two cheap updates, no new row."""
+    moment = datetime.fromtimestamp(fresh_at, UTC)
+    Snapshot.objects.filter(pk=snapshot_id, taken_at__lt=moment).update(taken_at=moment)
+    Cluster.objects.filter(pk=cluster_id).update(watched_at=moment, watch_error="")
+    publish(cluster_name, "heartbeat", {"id": snapshot_id, "taken_at": moment.isoformat()})
+
+
+def note_watch_error(
+    *, cluster_id: int, cluster_name: str, error: str, problems: Sequence[dict[str, str]] = ()
+) -> None:
+    """Why there is no fresh picture, for people to read."""
+    Cluster.objects.filter(pk=cluster_id).update(watch_error=error[:2000], problems=list(problems))
+    publish(cluster_name, "heartbeat", {"error": error[:500]})
+
+
+def pin_cluster(*, cluster_id: int, uid: str, version: str) -> None:
+    """Remember who answered first; a cluster that is pinned already stays so."""
+    Cluster.objects.filter(pk=cluster_id, kube_system_uid="").update(kube_system_uid=uid)
+    Cluster.objects.filter(pk=cluster_id).exclude(version=version).update(version=version)
+
+
+def prune_snapshots(*, cluster_id: int) -> int:
+    """Drop the pictures past SNAPSHOTS_KEPT, except those that something (a plan) refers to."""
+    rows = Snapshot.objects.filter(cluster_id=cluster_id)
+    kept_ids = list(rows.order_by("-id").values_list("id", flat=True)[: settings.SNAPSHOTS_KEPT])
+    if len(kept_ids) < settings.SNAPSHOTS_KEPT:
+        return 0
+    old = rows.filter(id__lt=kept_ids[-1])
+    for relation in Snapshot._meta.get_fields(include_hidden=True):
+        if relation.auto_created and not relation.concrete and relation.one_to_many:
+            referring = relation.related_model._default_manager
+            field = relation.remote_field.name
+            old = old.exclude(id__in=referring.filter(**{f"{field}__isnull": False}).values(f"{field}_id"))
+    try:
+        with transaction.atomic():
+            return old.only("id").delete()[0]
+    except IntegrityError:
+        return 0  # a plan began to refer to one of them at this moment: next time
+
+
+def _read(text: str, allow_insecure: bool) -> kubeconfigs.Credentials:
+    try:
+        return kubeconfigs.read_kubeconfig(text, allow_insecure=allow_insecure)
+    except kubeconfigs.BadKubeconfig as error:
+        raise BadKubeconfig(str(error)) from error
+
+
+def _contact(credentials: kubeconfigs.Credentials, *, pinned_uid: str = "") -> tuple[str, str]:
+    """(version, UID of kube-system) of the cluster that answers."""
+    try:
+        gateway = open_with(credentials, pinned_uid=pinned_uid)
+        try:
+            gateway.prove_identity()
+            return gateway.version()[:40], gateway.cluster_uid()
+        finally:
+            gateway.close()
+    except kube_errors.KubeError as error:
+        raise ConnectionFailed(str(error)) from error
+
+
+def _refuse_twins(uid: str, *, but: int | None = None) -> None:
+    """Two registrations of one cluster would plan against each other."""
+    twin = Cluster.objects.filter(kube_system_uid=uid).exclude(pk=but).first() if uid else None
+    if twin is not None:
+        raise AlreadyRegistered(
+            f"This cluster is registered already, as {twin.name!r}: replace its credentials instead."
+        )
+
+
+def _one_registration_at_a_time() -> None:
+    """Until the end of the transaction, so that what is looked up first still holds when it is written."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [REGISTRATION_LOCK])
