@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db import transaction
-
 from apps.accounts.errors import NotVisible
 from apps.audit import services as audit
 from apps.clusters import notices
@@ -65,8 +63,7 @@ def change_state(
 
 def tell(plan: Plan) -> None:
     """Tell open pages once the change is committed; nobody hears of one that is rolled back."""
-    name, facts = plan.cluster.name, {"plan": plan.pk, "state": str(plan.state)}
-    transaction.on_commit(lambda: notices.publish(name, "plan", facts))
+    notices.publish_on_commit(plan.cluster.name, "plan", {"plan": plan.pk, "state": str(plan.state)})
 
 
 def _found(plan: Plan | None, plan_id: int) -> Plan:

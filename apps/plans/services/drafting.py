@@ -142,7 +142,7 @@ def attach_version(
         raise RuntimeError(f"the database keeps plan {plan_id} in other words than it was given")
     plan.title = title
     plan.computing_until = None
-    plan.state_reason = "" if found.moves else (found.sentence or "There is nothing to move.")
+    plan.state_reason = "" if found.moves else _why_nothing(found)
     plan.save(update_fields=["title", "computing_until", "state_reason"])
     audit.record(
         actor=None,
@@ -153,6 +153,11 @@ def attach_version(
     )
     tell(plan)
     return version
+
+
+def _why_nothing(found: PlannerPlan) -> str:
+    refused = [f"{one.pod}: {one.reason}" for one in found.refused[:3]]
+    return found.sentence or " ".join(refused) or "There is nothing to move."
 
 
 @transaction.atomic(durable=True)
@@ -190,7 +195,7 @@ def _create_draft(actor: User, cluster: Cluster, request: dict[str, Any]) -> Pla
 
 def _wake(plan_id: int) -> None:
     """Only a hint: the timer finds the draft as well if the broker is away."""
-    transaction.on_commit(lambda: wake_worker("apps.plans.tasks.compute_plan", plan_id))
+    transaction.on_commit(lambda: wake_worker("apps.plans.tasks.compute_plan", plan_id), robust=True)
 
 
 def _checked_request(*, goal: str, workload: str, max_moves: int, seconds: float) -> dict[str, Any]:
