@@ -1,0 +1,77 @@
+"""Who is asking, and what he may do: bearer tokens with denied (or solely allowed) verbs and resources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from apps.simulator.api_server.statuses import ApiError, unauthorized
+
+Rule = tuple[str, ...]  # verb, resource ("pods", "pods/eviction", "*"), and a namespace if it matters
+
+
+@dataclass(frozen=True)
+class User:
+    """A user's name and rules. `allowed` is None where all is allowed that is not denied."""
+
+    name: str
+    groups: tuple[str, ...] = ("system:authenticated",)
+    denied: tuple[Rule, ...] = ()
+    allowed: tuple[Rule, ...] | None = None
+
+    def may(self, verb: str, resource: str, namespace: str = "") -> bool:
+        if any(_covers(rule, verb, resource, namespace) for rule in self.denied):
+            return False
+        if self.allowed is None:
+            return True
+        return any(_covers(rule, verb, resource, namespace) for rule in self.allowed)
+
+
+NOBODY_DENIED: tuple[Rule, ...] = (("*", "*"),)
+ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
+
+
+def _covers(rule: Rule, verb: str, resource: str, namespace: str) -> bool:
+    wanted = (verb, resource, namespace)
+    return all(fnmatchcase(have, pattern) for pattern, have in zip(rule, wanted, strict=False))
+
+
+def user_from_json(data: dict[str, Any]) -> User:
+    allowed = data.get("allowed")
+    return User(
+        str(data["user"]),
+        tuple(data.get("groups") or ("system:authenticated",)),
+        _rules(data.get("denied") or ()),
+        None if allowed is None else _rules(allowed),
+    )
+
+
+def _rules(rules: Iterable[Iterable[str]]) -> tuple[Rule, ...]:
+    return tuple(tuple(str(part) for part in rule) for rule in rules)
+
+
+def authenticate(tokens: dict[str, User], authorization: str) -> User:
+    scheme, _, token = authorization.partition(" ")
+    user = tokens.get(token.strip()) if scheme.lower() == "bearer" else None
+    if user is None:
+        raise unauthorized()
+    return user
+
+
+def refuse_access(user: User, *, verb: str, resource: str, group: str, namespace: str, name: str) -> ApiError:
+    """The 403 that an RBAC authorizer gives."""
+    plural = resource.partition("/")[0]
+    shown = f"{plural}.{group}" if group else plural
+    subject = f'{shown} "{name}"' if name else shown
+    place = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
+    message = (
+        f'{subject} is forbidden: User "{user.name}" cannot {verb} resource "{resource}" '
+        f'in API group "{group}" {place}'
+    )
+    details: dict[str, Any] = {"name": name} if name else {}
+    if group:
+        details["group"] = group
+    details["kind"] = plural
+    return ApiError(403, message, "Forbidden", details)

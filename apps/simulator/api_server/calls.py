@@ -1,0 +1,77 @@
+"""One request as the rooms behind the URL table see it, and what they answer."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass, field
+from typing import Any
+
+from apps.simulator.api_server.access import User
+from apps.simulator.api_server.kinds import Kind
+from apps.simulator.api_server.statuses import ApiError
+
+
+@dataclass
+class Call:
+    """A parsed request on a resource. `verb` is Kubernetes' word (get, list, watch, create, …)."""
+
+    method: str
+    verb: str
+    kind: Kind
+    namespace: str
+    name: str
+    subresource: str
+    query: dict[str, str]
+    headers: Any
+    body: bytes
+    user: User
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def dry_run(self) -> bool:
+        return self.query.get("dryRun") == "All"
+
+    @property
+    def manager(self) -> str:
+        """Who writes, as managedFields names him."""
+        agent = self.headers.get("User-Agent", "unknown")
+        return self.query.get("fieldManager") or agent.partition("/")[0]
+
+    @property
+    def content_type(self) -> str:
+        return self.headers.get("Content-Type", "").partition(";")[0].strip()
+
+
+@dataclass
+class Answer:
+    """What to send back: a whole JSON body, or parts of a long one."""
+
+    code: int
+    body: bytes
+    headers: dict[str, str] = field(default_factory=dict)
+    content_type: str = "application/json"
+
+
+def now_text(*, after_seconds: float = 0) -> str:
+    """Now as metav1.Time writes it: UTC, whole seconds."""
+    moment = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=after_seconds)
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def shift_time(text: str, seconds: int) -> str:
+    moment = datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ")
+    return (moment + datetime.timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def read_revision(query: dict[str, str]) -> int | None:
+    """The resourceVersion parameter; None where it is absent or empty."""
+    text = query.get("resourceVersion", "")
+    if not text:
+        return None
+    if not text.isdigit():
+        message = (
+            f'invalid resource version: resourceVersion: Invalid value: "{text}": '
+            f'strconv.ParseUint: parsing "{text}": invalid syntax'
+        )
+        raise ApiError(400, message, "BadRequest")
+    return int(text)
