@@ -19,7 +19,7 @@ def advance_execution(execution_id: int) -> None:
 
 @shared_task
 def reconcile_executions() -> None:
-    """The timer's half: every open execution is looked at, one short visit each, whatever messages were lost."""
+    """The timer's half: each open execution is looked at, whatever messages were lost."""
     ids = list(queries.open_executions().order_by("visited_at", "pk").values_list("pk", flat=True))
     for execution_id in ids[1:]:
         wake_worker("apps.executions.tasks.advance_execution", execution_id)
