@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.cluster_fixtures import api_server, new_api_server, simulated_cluster  # noqa: F401
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _an_empty_ledger_for_every_test():

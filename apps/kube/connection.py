@@ -162,6 +162,10 @@ class Connection:
             )
         if isinstance(error, NameResolutionError):
             return Unreachable(f"{where}: the host name cannot be resolved. Check the server address.")
+        if isinstance(error, NewConnectionError):
+            return Unreachable(
+                f"{where}: the connection is refused. Check that the API server runs and the port is right."
+            )
         if isinstance(error, ConnectTimeoutError):
             return Unreachable(
                 f"{where}: no connection within {self._connect_seconds:g} s. Check address and firewall."
@@ -172,10 +176,6 @@ class Connection:
             )
         if isinstance(error, ClosedPoolError):
             return Unreachable(f"{where}: this connection was closed on purpose.")
-        if isinstance(error, NewConnectionError):
-            return Unreachable(
-                f"{where}: the connection is refused. Check that the API server runs and the port is right."
-            )
         return Unreachable(f"{where}: the connection broke ({type(error).__name__}).")
 
 
