@@ -2,4 +2,15 @@
 
 from rest_framework.routers import DefaultRouter
 
+from apps.accounts.api import AuditViewSet
+from apps.clusters.api import ClusterViewSet, NodeViewSet, SnapshotViewSet
+from apps.executions.api import ExecutionViewSet
+from apps.plans.api import PlanViewSet
+
 router = DefaultRouter()
+router.register("clusters", ClusterViewSet)
+router.register("nodes", NodeViewSet, basename="node")
+router.register("snapshots", SnapshotViewSet)
+router.register("plans", PlanViewSet)
+router.register("executions", ExecutionViewSet)
+router.register("audit", AuditViewSet)

@@ -1,12 +1,22 @@
 """Every address of the console."""
 
 from django.urls import include, path
+from drf_spectacular.views import SpectacularAPIView
 
+from apps.clusters.events import events
+from console.api_errors import no_such_address
 from console.api_router import router
 from console.health import healthz, readyz
+
+handler500 = "console.api_errors.server_error"
 
 urlpatterns = [
     path("healthz", healthz, name="healthz"),
     path("readyz", readyz, name="readyz"),
+    path("api/v1/events/", events, name="events"),
+    path("api/v1/schema/", SpectacularAPIView.as_view(), name="schema"),
     path("api/v1/", include(router.urls)),
+    path("api/", no_such_address),
+    path("api/<path:rest>", no_such_address),
+    path("", include("apps.accounts.urls")),
 ]

@@ -46,8 +46,11 @@ def authorize(user: Any, action: str, cluster: Model | None, *, subject: str | M
 
 
 def record_denial(denied: Denied) -> None:
-    """Write a refusal into the ledger, once. Call it outside the transaction that it rolled back."""
-    if denied.is_recorded:
+    """Write a refusal into the ledger, once. Call it outside the transaction that it rolled back.
+
+    A look-up that found nothing names nobody, and is no attempt to do anything: it is left out.
+    """
+    if denied.is_recorded or denied.actor is None:
         return
     with transaction.atomic():
         audit.record(

@@ -15,9 +15,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import ReadOnlyModelViewSet
 
-from apps.accounts.queries import clusters_visible_to
 from apps.executions import services
 from apps.executions.models import Execution
+from apps.executions.queries import execution_for, executions_for
 from apps.executions.serializers import (
     ExecutionDetailSerializer,
     ExecutionSerializer,
@@ -47,13 +47,12 @@ class ExecutionViewSet(ReadOnlyModelViewSet):
     lookup_value_regex = r"[0-9]{1,18}"
 
     def get_queryset(self) -> QuerySet[Execution]:
-        visible = Execution.objects.filter(plan__cluster_id__in=clusters_visible_to(self.request.user))
-        return visible.select_related("plan__cluster", "version", "started_by")
+        return executions_for(self.request.user)
 
     @extend_schema(responses=ExecutionDetailSerializer)
     def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """One execution with all its steps and events."""
-        return Response(ExecutionDetailSerializer(self.get_object()).data)
+        return Response(ExecutionDetailSerializer(self._execution()).data)
 
     @extend_schema(request=StartSerializer, responses={201: ExecutionDetailSerializer})
     def create(self, request: Request) -> Response:
@@ -91,6 +90,9 @@ class ExecutionViewSet(ReadOnlyModelViewSet):
     def _change(self, service: Callable[..., Any]) -> Response:
         parsed = ReasonSerializer(data=self.request.data)
         parsed.is_valid(raise_exception=True)
-        execution = self.get_object()
+        execution = self._execution()
         service(execution_id=execution.pk, actor=self.request.user, **parsed.validated_data)
-        return Response(ExecutionDetailSerializer(self.get_object()).data)
+        return Response(ExecutionDetailSerializer(self._execution()).data)
+
+    def _execution(self) -> Execution:
+        return execution_for(self.request.user, int(self.kwargs["pk"]))

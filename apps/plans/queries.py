@@ -53,7 +53,7 @@ def plan_for(user: Person, plan_id: int) -> Plan:
     """One plan. Raises NotVisible both for one that does not exist and for one that may not be seen."""
     plan = plans_for(user).filter(pk=plan_id).first()
     if plan is None:
-        raise NotVisible(f"there is no plan {plan_id} that you can see", actor=user, action="see")
+        raise NotVisible(f"there is no plan {plan_id} that you can see")
     return plan
 
 

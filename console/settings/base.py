@@ -145,6 +145,16 @@ SPECTACULAR_SETTINGS = {
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
     "SCHEMA_PATH_PREFIX": "/api/v1",
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
+    "ENUM_NAME_OVERRIDES": {
+        "PlanState": "apps.plans.states.PlanState",
+        "ExecutionState": "apps.executions.states.ExecutionState",
+        "StepState": "apps.executions.states.StepState",
+    },
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "console.api_schema.describe_problems",
+    ],
 }
 
 CELERY_BROKER_URL = REDIS_URL

@@ -1,0 +1,149 @@
+"""Clusters, snapshots, nodes and the ledger over REST: what is seen, and what looks absent."""
+
+import re
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+
+from apps.accounts.models import RoleGrant
+from apps.accounts.services import grant_role
+from apps.planner.inventory import Holding, MigInstance
+from tests.plans.situations import node, picture, pod, see, topology
+
+RFC_3339_UTC = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$")
+
+
+def test_without_a_login_there_is_a_problem_and_no_data(client, db, problem):
+    for path in ("clusters", "nodes", "snapshots", "plans", "executions", "audit"):
+        answer = client.get(f"/api/v1/{path}/")
+        problem(answer, 401, "login-needed")
+        assert answer["WWW-Authenticate"] == "Session"
+
+
+def test_an_unknown_address_is_a_problem_too(client, db, problem):
+    assert "/api/v1/schema/" in problem(client.get("/api/v1/nothing/"), 404, "not-found")
+    problem(client.get("/api/v1/plans/seven/"), 404, "not-found")
+
+
+def test_a_caller_sees_his_clusters_and_no_credential(caller, east, west, problem):
+    east.credential = "sealed-secret"
+    east.save()
+    ada = caller("ada", "viewer")
+    page = ada.get("clusters/").json()
+    assert (page["count"], page["results"][0]["name"]) == (1, "east")
+    assert RFC_3339_UTC.match(page["results"][0]["watched_at"])
+    assert "sealed-secret" not in ada.get("clusters/east/").content.decode()
+    assert ada.get("clusters/east/").json()["server"] == "https://127.0.0.1:1"
+    problem(ada.get("clusters/west/"), 404, "not-found")
+    problem(ada.get("clusters/nowhere/"), 404, "not-found")
+
+
+@pytest.mark.parametrize("path", ["nodes/", "nodes/node-a/"])
+def test_what_belongs_to_a_cluster_needs_its_name(caller, west, path, problem):
+    ada = caller("ada", "viewer")
+    answer = ada.get(path)
+    assert "?cluster=NAME" in problem(answer, 422, "invalid")
+    assert answer.json()["errors"][0]["field"] == "cluster"
+    problem(ada.get(path, cluster="west"), 404, "not-found")
+    assert "watched" in problem(ada.get(path, cluster="east"), 404, "not-found")
+
+
+def test_nodes_come_from_the_newest_snapshot_in_pages(caller, east):
+    see(east)
+    nodes = [node("node-a"), node("node-b", model="H100-SXM5-80GB"), node("plain", gpus=(), gpu_resource="")]
+    see(east, picture(nodes=nodes, pods=[pod("lora", "node-a", 3)]))
+    ada = caller("ada", "viewer")
+    page = ada.get("nodes/", cluster="east", page_size=2).json()
+    assert (page["count"], [one["name"] for one in page["results"]]) == (3, ["node-a", "node-b"])
+    first = page["results"][0]
+    assert (first["gpus_physical"], first["gpus_schedulable"], first["gpus_allocated"]) == (8, 8, 3)
+    assert first["memory_bytes"] == 512 * 1024**3
+    assert [
+        one["name"] for one in ada.get("nodes/", cluster="east", page=2, page_size=2).json()["results"]
+    ] == ["plain"]
+    assert ada.get("nodes/", cluster="east", has_gpus="true").json()["count"] == 2
+    assert ada.get("nodes/", cluster="east", model="H100-SXM5-80GB").json()["count"] == 1
+
+
+def test_a_node_tells_its_links_its_holders_and_why_a_pod_stays(caller, east, problem):
+    gpus = node("node-a").gpus
+    gpus = (replace(gpus[0], instances=(MigInstance("3g.40gb", 0, "MIG-1"),), memory_mib=81920), *gpus[1:])
+    told = node(
+        "node-a",
+        gpus=gpus,
+        topology=topology(),
+        holdings=(Holding("uid-lora", "GPU-node-a-1"), Holding("gone", "MIG-1", milli=429)),
+        holdings_observed_at=1_700_000_000.0,
+    )
+    bare = pod("bare", "node-a", 1, workload="", owner_kind="")
+    see(east, picture(nodes=[told, node("node-b")], pods=[pod("lora", "node-a", 1), bare]))
+    ada = caller("ada", "viewer")
+    facts = ada.get("nodes/node-a/", cluster="east").json()
+    assert facts["cluster"] == "east"
+    assert RFC_3339_UTC.match(facts["as_of"])
+    assert facts["holders_observed_at"] == "2023-11-14T22:13:20Z"
+    assert facts["gpus"][1]["holders"] == [
+        {"pod": "ml/lora", "pod_uid": "uid-lora", "device": "GPU-node-a-1", "milli": 1000, "memory_mib": None}
+    ]
+    assert facts["gpus"][0]["holders"][0]["pod"] == ""
+    assert facts["gpus"][0]["mig_instances"] == [{"profile": "3g.40gb", "start_slice": 0, "uuid": "MIG-1"}]
+    assert facts["gpus"][2]["holders"] == []
+    assert facts["topology"]["links"][0][:2] == ["X", "NV12"]
+    pods = {one["name"]: one for one in facts["pods"]}
+    assert pods["lora"]["is_movable"] is True
+    assert (pods["bare"]["is_movable"], bool(pods["bare"]["reasons"])) == (False, True)
+
+    unknown = ada.get("nodes/node-b/", cluster="east").json()
+    assert unknown["topology"] is None
+    assert {one["holders"] for one in unknown["gpus"]} == {None}
+    problem(ada.get("nodes/node-z/", cluster="east"), 404, "not-found")
+
+
+def test_snapshots_are_listed_newest_first_and_filtered(caller, east, west):
+    first = see(east)
+    second = see(east, picture(pods=[]))
+    see(west)
+    ada = caller("ada", "viewer")
+    page = ada.get("snapshots/").json()
+    assert [one["id"] for one in page["results"]] == [second.pk, first.pk]
+    assert page["results"][0]["summary"]["gpus"]["physical"] == 24
+    assert "body" not in page["results"][0]
+    assert ada.get("snapshots/", cluster="west").json()["count"] == 0
+    assert ada.get("snapshots/", ordering="id").json()["results"][0]["id"] == first.pk
+    assert ada.get("snapshots/", since="2999-01-01T00:00:00Z").json()["count"] == 0
+
+
+def test_a_filter_that_cannot_be_read_is_a_problem(caller, problem):
+    ada = caller("ada", "viewer")
+    answer = ada.get("snapshots/", since="yesterday")
+    assert problem(answer, 422, "invalid").startswith("since: ")
+
+
+def test_a_page_holds_at_most_500(caller, east):
+    see(east, picture(nodes=[node(f"n-{number:03}", gpus=()) for number in range(510)], pods=[]))
+    assert len(caller("ada", "viewer").get("nodes/", cluster="east", page_size=9999).json()["results"]) == 500
+
+
+def test_the_ledger_is_for_auditors_of_that_cluster(caller, east, west, problem):
+    other = caller("other", "viewer")
+    grant_role(user=other.user, role="planner", cluster=east)
+    grant_role(user=other.user, role="planner", cluster=west)
+    assert other.get("audit/").json()["count"] == 0
+
+    ada = caller("ada", "auditor")
+    page = ada.get("audit/").json()
+    assert [one["cluster"] for one in page["results"]] == ["east"]
+    entry = page["results"][0]
+    assert (entry["action"], entry["actor"], len(entry["hash"])) == ("role.granted", None, 64)
+    assert datetime.fromisoformat(entry["at"]).utcoffset().total_seconds() == 0
+    problem(ada.get(f"audit/{entry['id'] + 1}/"), 404, "not-found")
+
+    RoleGrant.objects.create(user=ada.user, role="auditor")
+    assert ada.get("audit/").json()["count"] == 2
+    assert ada.get("audit/", action="role.granted", cluster="west").json()["count"] == 1
+
+
+def test_the_ledger_cannot_be_written_over_rest(caller, problem):
+    ada = caller("ada", "auditor")
+    problem(ada.post("audit/", action="forged"), 405, "method-not-allowed")
