@@ -18,6 +18,7 @@ from apps.executions.holds import delete_hold
 from apps.executions.models import Steering, Step
 from apps.executions.objects import ungate
 from apps.executions.sightings import is_gated, migration, name, uid
+from apps.executions.states import StepKind, StepState
 from apps.kube.gateway import PODS, WEBHOOKS
 
 Json = dict[str, Any]
@@ -27,13 +28,15 @@ SETTLE_SECONDS = 3.0
 
 @dataclass(frozen=True)
 class Facts:
-    """gated: pods of this move that still wait behind our gate. closed_for: seconds since the row closed."""
+    """gated: pods of this move that still wait behind our gate. closed_for: seconds since the row closed.
+    has_landed: the one admission is known to have become the replacement: no other can follow."""
 
     configuration: Json | None
     steering: Steering | None
     hold: Json | None
     gated: list[Json] = field(default_factory=list)
     closed_for: float = 0.0
+    has_landed: bool = False
 
 
 def observe(context: Context, step: Step) -> Facts:
@@ -45,7 +48,9 @@ def observe(context: Context, step: Step) -> Facts:
     gated = [pod for pod in pods if migration(pod) == params["steering"] and is_gated(pod)]
     closed_at = steering.closed_at if steering is not None else None
     closed_for = (context.now - closed_at).total_seconds() if closed_at else 0.0
-    return Facts(configuration, steering, hold, gated, closed_for)
+    awaited = context.of_move(step.move, StepKind.AWAIT_REPLACEMENT)
+    has_landed = awaited is not None and awaited.state == StepState.VERIFIED
+    return Facts(configuration, steering, hold, gated, closed_for, has_landed)
 
 
 def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
@@ -58,7 +63,7 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
         return act("free_pod", f"free the gated pod {name(pod)}, unpinned", pod=pod)
     if facts.hold is not None:
         return act("delete_hold", f"give back the room on {step.params['target']}", hold=facts.hold)
-    if facts.steering is not None and facts.closed_for < SETTLE_SECONDS:
+    if facts.steering is not None and facts.closed_for < SETTLE_SECONDS and not facts.has_landed:
         return wait("looking once more for a late gated pod")
     return done("nothing of this move is left in the cluster")
 

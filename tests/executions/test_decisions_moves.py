@@ -1,0 +1,301 @@
+"""What the steps of one move decide. No cluster, no database."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from apps.executions.decisions import Verdict
+from apps.executions.holds import HoldFacts, repair_hold
+from apps.executions.models import Steering
+from apps.executions.names import CHECKPOINT, CHECKPOINT_DONE, CHECKPOINT_REQUESTED, GATE, HOSTNAME
+from apps.executions.objects import hold_pod, pin_and_ungate, steering_webhook
+from apps.executions.replacements import Found, find_replacement
+from apps.executions.spare import why_no_room
+from apps.executions.states import StepKind
+from apps.executions.steps import await_replacement, checkpoint, evict_pod, release
+from tests.executions.things import PARAMS, hold, node, pod, step
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+GOOD_HOLD = HoldFacts(hold(), 7)
+
+
+def test_a_hold_is_made_in_the_order_namespace_class_pod_nomination():
+    walk = [
+        HoldFacts(None, 7, has_namespace=False, has_class=False),
+        HoldFacts(None, 7, has_class=False),
+        HoldFacts(None, 7),
+        HoldFacts(hold(nominated=""), 7),
+    ]
+    effects = [repair_hold(facts, PARAMS).effect for facts in walk]
+    assert effects == ["create_namespace", "create_class", "create_hold", "nominate_hold"]
+    assert repair_hold(GOOD_HOLD, PARAMS) is None
+
+
+def test_a_strange_pod_under_the_name_of_a_hold_stops():
+    assert repair_hold(HoldFacts(hold(owned="8"), 7), PARAMS).verdict == Verdict.STOP
+
+
+def test_a_hold_asks_for_what_the_pod_asks_for_and_fits_nowhere():
+    body = hold_pod(PARAMS, execution_id=7, step_id=3, namespace="gpu-defrag")
+    resources = body["spec"]["containers"][0]["resources"]
+    assert resources["requests"] == {"cpu": "1000m", "memory": "1024", "nvidia.com/gpu": "1"}
+    assert resources["limits"] == {"nvidia.com/gpu": "1"}
+    assert body["spec"]["nodeSelector"] == {"defrag.gpu.internal/never": "true"}
+
+
+def evict_facts(**changes):
+    facts = evict_pod.Facts(
+        pod(on="node-a"), GOOD_HOLD, ["uid-lora-1"], steered_for=9.0, settle_seconds=0.5, has_webhook=True
+    )
+    return replace(facts, **changes)
+
+
+def decide_eviction(*, sent=(), **changes):
+    return evict_pod.decide(step(StepKind.EVICT_POD, sent=sent), evict_facts(**changes), late=False)
+
+
+def test_an_eviction_is_sent_when_everything_stands_and_remembers_the_siblings():
+    decision = decide_eviction()
+    assert decision.effect == "evict"
+    assert decision.seen == {"siblings": ["uid-lora-1"]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"hold": HoldFacts(hold(nominated=""), 7)}, "nominate_hold"),
+        ({"hold": HoldFacts(None, 7)}, "create_hold"),
+        ({"no_room": "target node-b is not Ready"}, Verdict.BLOCKED),
+        ({"has_webhook": False}, Verdict.STOP),
+        ({"steered_for": 0.1}, Verdict.WAIT),
+        ({"pod": pod(on="node-c")}, Verdict.STOP),
+        ({"pod": pod(on="node-a", owner="another")}, Verdict.STOP),
+        ({"pod": pod(on="node-a", gpus=2)}, Verdict.STOP),
+    ],
+)
+def test_nothing_is_evicted_while_a_precondition_fails(changes, expected):
+    decision = decide_eviction(**changes)
+    assert (decision.effect or decision.verdict) == expected
+
+
+@pytest.mark.parametrize("gone", [None, pod(uid="another"), pod(on="node-a", leaving=True)])
+def test_after_a_crash_an_eviction_that_happened_is_seen_and_not_repeated(gone):
+    assert decide_eviction(sent=["evict"], pod=gone).verdict == Verdict.DONE
+
+
+@pytest.mark.parametrize("gone", [None, pod(uid="another"), pod(on="node-a", leaving=True)])
+def test_a_pod_that_left_by_itself_is_not_evicted(gone):
+    decision = decide_eviction(pod=gone)
+    assert decision.verdict == Verdict.MOOT
+    assert decision.seen["left_by_itself"]
+
+
+def test_after_a_crash_before_the_request_the_eviction_is_sent():
+    assert decide_eviction(sent=["evict"]).effect == "evict"
+
+
+def test_a_finished_pod_satisfies_its_step():
+    assert decide_eviction(pod=pod(on="node-a", phase="Succeeded")).verdict == Verdict.MOOT
+
+
+def test_room_is_told_from_what_is_bound_on_the_target():
+    three = [pod(f"other-{n}", on="node-b", gpus=2) for n in range(3)]
+    wanted = {"nvidia.com/gpu": 3}
+    assert "2 of nvidia.com/gpu left" in why_no_room(node("node-b"), three, wanted, node_uid="uid-node-b")
+    assert why_no_room(node("node-b"), three[:2], wanted, node_uid="uid-node-b") == ""
+    assert "made anew" in why_no_room(node("node-b"), [], wanted, node_uid="x")
+    assert "cordoned" in why_no_room(node("node-b", cordoned=True), [], wanted, node_uid="uid-node-b")
+
+
+def wait_facts(found, **changes):
+    facts = await_replacement.Facts(found, NOW, hold(), Steering(name="steer-7-1"), hostname="node-b")
+    return replace(facts, **changes)
+
+
+def decide_wait(found, *, late=False, sent=(), seen=None, **changes):
+    target = step(StepKind.AWAIT_REPLACEMENT, sent=sent, seen=seen, **changes.pop("params", {}))
+    return await_replacement.decide(target, wait_facts(found, **changes), late=late)
+
+
+def test_a_gated_replacement_is_nominated_then_the_hold_goes_then_it_is_pinned():
+    gated = pod("lora-2", gated=True, steering="steer-7-1")
+    kept = pod("lora-2", gated=True, steering="steer-7-1", nominated="node-b")
+    walk = [
+        decide_wait(Found(gated, by_gate=True)),
+        decide_wait(Found(kept, by_gate=True)),
+        decide_wait(Found(kept, by_gate=True), hold=None),
+    ]
+    assert [decision.effect for decision in walk] == ["nominate", "delete_hold", "pin"]
+
+
+def test_the_one_patch_narrows_and_drops_only_our_gate():
+    patch = pin_and_ungate(pod("lora-2", gated=True), "node-b")
+    assert patch["spec"]["nodeSelector"] == {HOSTNAME: "node-b"}
+    assert patch["spec"]["schedulingGates"] == [{"$patch": "delete", "name": GATE}]
+    assert patch["metadata"] == {"uid": "uid-lora-2", "resourceVersion": "9"}
+
+
+def test_a_stranger_that_our_gate_caught_is_freed_first():
+    stranger = pod("lora-0", gated=True, steering="steer-7-1")
+    replacement = pod("lora-2", gated=True, steering="steer-7-1")
+    decision = decide_wait(Found(replacement, [stranger], by_gate=True))
+    assert decision.effect == "free_pod"
+    assert decision.arguments["pod"] is stranger
+
+
+def test_without_a_label_of_its_own_the_target_cannot_be_pinned_to():
+    gated = pod("lora-2", gated=True, steering="steer-7-1")
+    assert decide_wait(Found(gated, by_gate=True), hostname="").effect == "free_pod"
+
+
+def test_no_pod_stays_behind_our_gate_past_the_deadline():
+    gated = pod("lora-2", gated=True, steering="steer-7-1")
+    assert decide_wait(Found(gated, by_gate=True), late=True).effect == "free_pod"
+
+
+def test_a_replacement_counts_when_it_is_ready_on_the_target():
+    landed = pod("lora-2", on="node-b", ready=True, steering="steer-7-1")
+    assert decide_wait(Found(landed, by_gate=True)).verdict == Verdict.DONE
+    starting = pod("lora-2", on="node-b", steering="steer-7-1")
+    assert decide_wait(Found(starting, by_gate=True)).verdict == Verdict.WAIT
+    assert decide_wait(Found(landed, by_gate=True), is_old_gone=False).verdict == Verdict.WAIT
+
+
+def test_ready_counts_only_after_the_owners_min_ready_seconds():
+    landed = Found(pod("lora-2", on="node-b", ready=True), by_gate=True)
+    slow = {"min_ready_seconds": 10}
+    first = decide_wait(landed, params=slow)
+    assert first.verdict == Verdict.WAIT
+    later = {"ready_since": (NOW - timedelta(seconds=11)).isoformat()}
+    assert decide_wait(landed, params=slow, seen=later).verdict == Verdict.DONE
+
+
+def test_a_replacement_that_the_gate_missed_is_taken_on_the_target_and_told_elsewhere():
+    assert decide_wait(Found(pod("lora-2", on="node-b", ready=True))).verdict == Verdict.DONE
+    elsewhere = decide_wait(Found(pod("lora-2", on="node-c", ready=True)))
+    assert elsewhere.verdict == Verdict.STOP
+    assert "the gate did not catch it" in elsewhere.reason
+
+
+def test_a_replacement_with_other_devices_does_not_count():
+    assert decide_wait(Found(pod("lora-2", on="node-b", ready=True, gpus=2))).verdict == Verdict.STOP
+
+
+def test_an_admission_whose_pod_never_came_is_opened_again():
+    taken = Steering(name="steer-7-1", admitted_uid="a")
+    first = decide_wait(Found(None), steering=taken)
+    since = (NOW - timedelta(seconds=6)).isoformat()
+    second = decide_wait(Found(None), steering=taken, seen={"missing_since": since})
+    assert (first.verdict, second.effect) == (Verdict.WAIT, "open_again")
+
+
+def test_without_a_replacement_a_person_is_told_at_the_deadline():
+    assert decide_wait(Found(None)).verdict == Verdict.WAIT
+    assert decide_wait(Found(None), late=True).verdict == Verdict.STOP
+    assert decide_wait(Found(None), late=True, left_by_itself=True).verdict == Verdict.MOOT
+    assert decide_wait(Found(None), has_finished=True).verdict == Verdict.MOOT
+
+
+def test_a_pinned_pod_whose_room_was_taken_is_evicted_once_so_that_a_free_one_comes():
+    stuck = pod(
+        "lora-2", steering="steer-7-1", nominated="node-b", spec={"nodeSelector": {HOSTNAME: "node-b"}}
+    )
+    lost = {"hold": None, "no_room": "target node-b has only 0 of nvidia.com/gpu left", "late": True}
+    found = Found(stuck, by_gate=True)
+    assert decide_wait(found, sent=["pin"], **lost).effect == "evict_replacement"
+    assert decide_wait(found, sent=["pin", "evict_replacement"], **lost).verdict == Verdict.STOP
+
+
+def search(pods, **changes):
+    known = {"steering": "steer-7-1", "owner": "uid-rs", "siblings": ["uid-old"], "taken": [], "known": ""}
+    return find_replacement(pods, **{**known, **changes})
+
+
+def test_the_replacement_is_told_by_our_mark_from_siblings_strangers_and_other_moves():
+    mine = pod("mine", gated=True, steering="steer-7-1", created="2026-01-01T00:00:05Z")
+    before = pod("old", gated=True, steering="steer-7-1")
+    other = pod("other", gated=True, steering="steer-7-2")
+    found = search([before, other, mine])
+    assert found.pod is mine
+    assert found.by_gate
+    assert list(found.strangers) == [before]
+
+
+def test_of_two_gated_pods_the_older_one_is_the_replacement_and_stays_it():
+    first = pod("first", gated=True, steering="steer-7-1", created="2026-01-01T00:00:01Z")
+    second = pod("second", gated=True, steering="steer-7-1", created="2026-01-01T00:00:02Z")
+    assert search([second, first]).pod is first
+    assert search([second, first], known="uid-second").pod is second
+
+
+def test_a_missed_gate_is_told_only_after_an_eviction_and_never_takes_another_moves_pod():
+    new, old = pod("new"), pod("old")
+    assert search([new, old]).pod is new
+    assert search([new, old], taken=["uid-new"]).pod is None
+    assert search([new, old], siblings=None).pod is None
+    assert search([pod("new", leaving=True), old]).pod is None
+
+
+def test_what_is_left_of_a_move_goes_in_a_fixed_order():
+    closed = Steering(name="steer-7-1", closed_at=NOW)
+    gated = pod("late", gated=True, steering="steer-7-1")
+    configuration = {"metadata": {"name": "w", "uid": "u"}}
+    walk = [
+        release.Facts(configuration, Steering(name="steer-7-1"), hold(), [gated]),
+        release.Facts(None, Steering(name="steer-7-1"), hold(), [gated]),
+        release.Facts(None, closed, hold(), [gated]),
+        release.Facts(None, closed, hold()),
+        release.Facts(None, closed, None, closed_for=1.0),
+        release.Facts(None, closed, None, closed_for=9.0),
+        release.Facts(None, closed, None, closed_for=1.0, has_landed=True),
+    ]
+    decisions = [release.decide(step(StepKind.RELEASE), facts, late=False) for facts in walk]
+    assert [decision.effect or decision.verdict for decision in decisions] == [
+        "delete_webhook",
+        "close_steering",
+        "free_pod",
+        "delete_hold",
+        Verdict.WAIT,
+        Verdict.DONE,
+        Verdict.DONE,
+    ]
+
+
+def decide_checkpoint(found, *, seen=None, late=False):
+    facts = checkpoint.Facts(found, "2026-01-01T12:00:00Z")
+    return checkpoint.decide(step(StepKind.CHECKPOINT, seen=seen), facts, late=late)
+
+
+def test_only_a_pod_that_opts_in_is_asked_to_save_its_work():
+    assert decide_checkpoint(pod(on="node-a")).verdict == Verdict.MOOT
+    asked = decide_checkpoint(pod(on="node-a", annotations={CHECKPOINT: "true"}))
+    assert (asked.effect, asked.seen) == ("ask", {"asked_at": "2026-01-01T12:00:00Z"})
+
+
+def test_an_old_answer_is_not_taken_for_a_new_one():
+    old = {
+        CHECKPOINT: "true",
+        CHECKPOINT_REQUESTED: "2025-01-01T00:00:00Z",
+        CHECKPOINT_DONE: "2025-01-01T00:00:09Z",
+    }
+    seen = {"asked_at": "2026-01-01T12:00:00Z"}
+    assert decide_checkpoint(pod(on="node-a", annotations=old), seen=seen).effect == "ask"
+    asked = {**old, CHECKPOINT_REQUESTED: "2026-01-01T12:00:00Z"}
+    assert decide_checkpoint(pod(on="node-a", annotations=asked), seen=seen).verdict == Verdict.WAIT
+    assert (
+        decide_checkpoint(pod(on="node-a", annotations=asked), seen=seen, late=True).verdict == Verdict.STOP
+    )
+    saved = {**asked, CHECKPOINT_DONE: "2026-01-01T12:00:30.5+00:00"}
+    assert decide_checkpoint(pod(on="node-a", annotations=saved), seen=seen).verdict == Verdict.DONE
+
+
+def test_the_webhook_meets_one_owner_in_one_namespace_and_lets_through_on_failure():
+    body = steering_webhook(PARAMS, execution_id=7, address="https://x", ca_bundle="Y2E=")
+    (hook,) = body["webhooks"]
+    assert hook["failurePolicy"] == "Ignore"
+    assert hook["timeoutSeconds"] == 2
+    assert [c["name"] for c in hook["matchConditions"]] == ["owner"]
+    assert "o.uid == 'uid-rs'" in hook["matchConditions"][0]["expression"].replace('"', "'")
+    named = steering_webhook({**PARAMS, "pod_name": "db-0"}, execution_id=7, address="x", ca_bundle="")
+    assert "db-0" in named["webhooks"][0]["matchConditions"][1]["expression"]
