@@ -27,7 +27,6 @@ import pytest
 
 from apps.kube.kubeconfig import Credentials, read_kubeconfig
 from apps.kube.kubernetes_gateway import KubernetesGateway
-from apps.simulator.api_server.server import ApiServer
 from console.embedded import free_port
 
 ROOT = Path(__file__).parents[1]
@@ -57,6 +56,9 @@ class RunningApi:
     """An `ApiServer` in a thread with an event loop of its own."""
 
     def __init__(self, **options: Any) -> None:
+        # Loaded only by the tests that use it: every test passes through this file.
+        from apps.simulator.api_server.server import ApiServer
+
         self.server = ApiServer(**options)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="api-server", daemon=True)
