@@ -6,10 +6,12 @@ stay free. Not in here: the exact program (exact), the wording (wording).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from apps.planner.inventory import Pod
-from apps.planner.placement import Board
+from apps.planner.emptying import Candidate, ExactAnswer, Realisation
+from apps.planner.free_nodes_exact import FreeNodesProgram
+from apps.planner.placement import Board, Mark
 from apps.planner.plan import Refusal
 from apps.planner.resources import asks_gpu
 from apps.planner.rooms import is_open_node
@@ -25,15 +27,6 @@ class FreedNodes:
     proven: bool = False
     relaxed: tuple[str, ...] = ()
     refused: tuple[Refusal, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A node that could be emptied: all its GPU pods may move."""
-
-    node: str
-    guests: tuple[Pod, ...]
-    cost: float
 
 
 def find_candidates(board: Board) -> tuple[list[Candidate], tuple[Refusal, ...]]:
@@ -53,10 +46,59 @@ def find_candidates(board: Board) -> tuple[list[Candidate], tuple[Refusal, ...]]
 
 
 def choose_free_nodes(board: Board, max_moves: int, deadline: Deadline) -> FreedNodes:
+    """A greedy first answer, then the exact program if there may be a better one."""
     candidates, refused = find_candidates(board)
     bound = count_within(candidates, max_moves)
+    mark = board.checkpoint()
     freed = _empty_greedily(board, candidates, max_moves, deadline)
-    return FreedNodes(freed, bound, proven=len(freed) == bound, refused=refused)
+    if len(freed) == bound and len(board.moves) == _fewest_guests(candidates, len(freed)):
+        return FreedNodes(freed, bound, proven=True, refused=refused)
+    useful = _worth_asking(candidates, max_moves, len(freed), len(board.moves))
+    answer = FreeNodesProgram(Board(board.snapshot, board.policy), useful, max_moves).solve(
+        len(freed), deadline
+    )
+    if answer is None:
+        return FreedNodes(freed, bound, refused=refused)
+    freed = _keep_better(board, mark, freed, answer, useful)
+    bound = min(bound, max(answer.bound, len(freed)))
+    proven = len(freed) == bound and answer.proven and len(board.moves) == answer.moves
+    return FreedNodes(freed, bound, proven, refused=refused)
+
+
+def _keep_better(
+    board: Board,
+    mark: Mark,
+    greedy: list[str],
+    answer: ExactAnswer,
+    candidates: Sequence[Candidate],
+) -> list[str]:
+    """More nodes, else fewer moves, else the cheaper; on a tie the program's answer."""
+    before = _value(board, greedy)
+    kept = list(board.moves)
+    board.undo(mark)
+    freed = Realisation(board, answer).run(candidates)
+    if _value(board, freed) >= before:
+        return freed
+    board.undo(mark)
+    board.closed.update(greedy)
+    for planned in kept:
+        board.move(planned.pod, planned.target)
+    return greedy
+
+
+def _value(board: Board, freed: list[str]) -> tuple[int, int, float]:
+    return len(freed), -len(board.moves), -sum(board.cost(planned.pod) for planned in board.moves)
+
+
+def _worth_asking(candidates: list[Candidate], max_moves: int, freed: int, moves: int) -> list[Candidate]:
+    """Leaves out nodes with so many pods that no answer with them can beat the one at hand."""
+    more = max_moves - _fewest_guests(candidates, freed)
+    same = moves - _fewest_guests(candidates, freed - 1)
+    return [one for one in candidates if len(one.guests) <= max(more, same)]
+
+
+def _fewest_guests(candidates: list[Candidate], number: int) -> int:
+    return sum(len(one.guests) for one in candidates[: max(number, 0)])
 
 
 def count_within(candidates: list[Candidate], max_moves: int) -> int:

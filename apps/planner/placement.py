@@ -20,6 +20,9 @@ from apps.planner.resources import Demand, asks_gpu
 from apps.planner.rooms import Rooms
 from apps.planner.snapshot import Snapshot
 
+Mark = tuple[int, int, int, int, frozenset[str]]
+"""Where to go back to: both journals, the moves, the started pods, the closed nodes."""
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedMove:
@@ -114,6 +117,19 @@ class Board:
         finally:
             self.final.undo(mark)
 
+    def accepts(self, pod: Pod, source: str, target: str) -> bool:
+        """Whether this one node takes the pod, all rules asked."""
+        if target == source or target in self.closed or (target in self.kept_free and asks_gpu(pod)):
+            return False
+        if not self.held.fits(pod, target):
+            return False
+        mark = self.final.checkpoint()
+        self.final.remove(pod)
+        try:
+            return self.fitting.can_run(pod, target)
+        finally:
+            self.final.undo(mark)
+
     def move(self, pod: Pod, target: str) -> None:
         source = self.final.where[pod.uid]
         devices = self.held.by_node[target].choose_devices(self.held.demand(pod))
@@ -130,7 +146,7 @@ class Board:
         self.started.append((pod, node_name))
         self._touch((node_name,))
 
-    def checkpoint(self) -> tuple[int, int, int, int, frozenset[str]]:
+    def checkpoint(self) -> Mark:
         return (
             self.final.checkpoint(),
             self.held.checkpoint(),
@@ -139,7 +155,7 @@ class Board:
             frozenset(self.closed),
         )
 
-    def undo(self, mark: tuple[int, int, int, int, frozenset[str]]) -> None:
+    def undo(self, mark: Mark) -> None:
         final, held, moves, started, closed = mark
         self._touch(name for move in self.moves[moves:] for name in (move.source, move.target))
         self._touch(name for _, name in self.started[started:])

@@ -1,0 +1,208 @@
+"""What a node could take, as numbers for the program: shapes of pods, capacities, packings.
+
+Shapes are pods that differ in nothing that placement asks. Nodes with equal capacity for the
+shapes at hand are one class. Rules between pods are left out here (a relaxation): the board
+asks them when the program's answer is put on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from apps.planner.inventory import LinkClass, Pod
+from apps.planner.placement import Board
+from apps.planner.resources import Demand
+from apps.planner.rooms import WHOLE, Room
+from apps.planner.topology import largest_group
+
+MOST_STATES = 4000
+MOST_PACKINGS = 200
+Packing = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """pod: any one of that shape, to ask rules with."""
+
+    key: Hashable
+    demand: Demand
+    pod: Pod
+
+    @property
+    def is_share(self) -> bool:
+        return 0 < self.demand.milli < WHOLE
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What arrivals of the shapes at hand meet on a node.
+
+    devices: milli left, sorted, of the GPUs (empty if shared in time). left: amounts of the
+    resources that could run short, others are left out. most: per shape, how many fit alone.
+    """
+
+    devices: tuple[int, ...]
+    left: tuple[tuple[str, int], ...]
+    most: tuple[int, ...]
+
+    @property
+    def is_useless(self) -> bool:
+        return not any(self.most)
+
+    @property
+    def free_gpus(self) -> int:
+        return sum(1 for milli in self.devices if milli == WHOLE)
+
+
+def shape_key(board: Board, pod: Pod) -> Hashable:
+    """Pods with rules about neighbours are shapes of their own, by their labels and rules."""
+    rules: Hashable = ()
+    if pod.pod_affinity or pod.pod_anti_affinity or pod.spread:
+        rules = (
+            pod.namespace,
+            tuple(sorted(pod.labels.items())),
+            pod.pod_affinity,
+            pod.pod_anti_affinity,
+            pod.spread,
+        )
+    return (board.shape(pod), rules)
+
+
+def capacity_of(board: Board, room: Room, shapes: Sequence[Shape], allowed: Sequence[bool]) -> Capacity:
+    """Exact for each shape alone; what cannot bind is left out, so that more nodes look alike."""
+    most = tuple(
+        count_alone(room, shape.demand) if may else 0 for shape, may in zip(shapes, allowed, strict=True)
+    )
+    names = sorted({name for shape in shapes for name, _ in shape.demand.resources} | {"pods"})
+    left: list[tuple[str, int]] = []
+    for name in names:
+        if name == "pods" and "pods" not in room.left:
+            continue
+        have = room.left.get(name, 0)
+        could_use = _most_used(room, shapes, most, name)
+        if could_use > have:
+            left.append((name, max(have, 0)))
+    if not room.by_device and room.node.gpu_resource:
+        left.append((room.node.gpu_resource, max(room.left.get(room.node.gpu_resource, 0), 0)))
+    shares = any(shape.is_share and count for shape, count in zip(shapes, most, strict=True))
+    devices = tuple(sorted(room.gpu_left[at] for at in room.usable)) if room.by_device else ()
+    if not shares:
+        devices = tuple(milli for milli in devices if milli == WHOLE)
+    return Capacity(devices, tuple(left), most)
+
+
+def count_alone(room: Room, demand: Demand) -> int:
+    """How many pods of one demand fit on the node, were no others to come."""
+    if not room.fits(demand):
+        return 0
+    most = [room.left.get(name, 0) // amount for name, amount in demand.resources]
+    if "pods" in room.left:
+        most.append(room.left["pods"])
+    if demand.ports:
+        most.append(1)
+    if demand.gpus and not room.by_device:
+        most.append(room.left.get(demand.gpu_resource, 0) // demand.gpus)
+    elif demand.gpus and demand.milli < WHOLE:
+        units = sum(room.gpu_left[at] // demand.milli for at in room.usable)
+        most.append(units // demand.gpus)
+    elif demand.gpus:
+        free = room.free_positions()
+        linked = len(free)
+        if demand.link not in (None, LinkClass.NODE):
+            assert demand.link is not None
+            linked = max(largest_group(room.node, free, demand.link), len(free) if demand.gpus == 1 else 0)
+        most.append(len(free) // demand.gpus if linked >= demand.gpus else 0)
+    return min(most, default=10**6)
+
+
+def amount_of(demand: Demand, name: str, by_device: bool = True) -> int:
+    if name == "pods":
+        return 1
+    if name == demand.gpu_resource and not by_device:
+        return demand.gpus
+    return next((amount for key, amount in demand.resources if key == name), 0)
+
+
+def list_packings(capacity: Capacity, shapes: Sequence[Shape]) -> list[Packing] | None:
+    """The maximal sets of arrivals, as counts per shape; None if they are too many to list.
+
+    Exact, devices of fractions included (each distinct device is tried).
+    """
+    order = [at for at, count in enumerate(capacity.most) if count]
+    order.sort(key=lambda at: (-shapes[at].demand.gpu_milli, at))
+    found: set[Packing] = set()
+    seen: set[tuple[int, tuple[int, ...], tuple[int, ...], Packing]] = set()
+    stack = [(0, capacity.devices, tuple(amount for _, amount in capacity.left), (0,) * len(shapes))]
+    while stack:
+        state = stack.pop()
+        if state in seen:
+            continue
+        seen.add(state)
+        if len(seen) > MOST_STATES:
+            return None
+        step, devices, left, packing = state
+        if step == len(order):
+            found.add(packing)
+            continue
+        at = order[step]
+        stack.append((step + 1, devices, left, packing))
+        if packing[at] >= capacity.most[at]:
+            continue
+        after = _take(shapes[at].demand, devices, left, capacity)
+        grown = (*packing[:at], packing[at] + 1, *packing[at + 1 :])
+        stack.extend((step, rest, spare, grown) for rest, spare in after)
+    maximal = keep_maximal(found)
+    return maximal if len(maximal) <= MOST_PACKINGS else None
+
+
+def keep_maximal(packings: set[Packing]) -> list[Packing]:
+    kept: list[Packing] = []
+    for packing in sorted(packings, key=lambda one: (-sum(one), one)):
+        if any(packing) and not any(
+            all(a <= b for a, b in zip(packing, other, strict=True)) for other in kept
+        ):
+            kept.append(packing)
+    return sorted(kept, reverse=True)
+
+
+def _take(
+    demand: Demand, devices: tuple[int, ...], left: tuple[int, ...], capacity: Capacity
+) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Every different state after one more arrival of that demand."""
+    by_device = bool(capacity.devices)
+    spare = tuple(
+        have - amount_of(demand, name, by_device) for have, (name, _) in zip(left, capacity.left, strict=True)
+    )
+    if any(amount < 0 for amount in spare):
+        return []
+    if not demand.gpus or not by_device:
+        return [(devices, spare)]
+    if demand.milli < WHOLE and demand.gpus == 1:
+        states = []
+        for milli in sorted({one for one in devices if one >= demand.milli}):
+            rest = list(devices)
+            rest.remove(milli)
+            states.append((tuple(sorted([*rest, milli - demand.milli])), spare))
+        return states
+    fitting = [at for at, milli in enumerate(devices) if milli >= demand.milli][-demand.gpus :]
+    if len(fitting) < demand.gpus:
+        return []
+    rest = [milli - demand.milli if at in fitting else milli for at, milli in enumerate(devices)]
+    return [(tuple(sorted(rest)), spare)]
+
+
+def _most_used(room: Room, shapes: Sequence[Shape], most: Sequence[int], name: str) -> int:
+    """An upper bound on what all arrivals together could use of a resource, from the GPUs they need."""
+    idle = room.idle_milli if room.by_device else 0
+    rates: list[float] = []
+    free = 0
+    for shape, count in zip(shapes, most, strict=True):
+        amount = amount_of(shape.demand, name) if count else 0
+        if not amount:
+            continue
+        if shape.demand.gpu_milli and room.by_device:
+            rates.append(amount / shape.demand.gpu_milli)
+        else:
+            free += amount * count
+    return free + int(max(rates, default=0.0) * idle + 0.999999)

@@ -1,0 +1,81 @@
+"""Nodes that can be emptied, and an answer of the exact program put on the board, pod by pod."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from apps.planner.capacity import shape_key
+from apps.planner.inventory import Pod
+from apps.planner.placement import Board
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A node that could be emptied: all its GPU pods may move."""
+
+    node: str
+    guests: tuple[Pod, ...]
+    cost: float
+
+
+@dataclass(frozen=True, slots=True)
+class ExactAnswer:
+    """sources: nodes to empty. room: per target, how many arrivals of each shape. bound: on the nodes."""
+
+    sources: tuple[str, ...]
+    room: tuple[tuple[str, dict[Hashable, int]], ...]
+    bound: int
+    proven: bool
+    moves: int = 0
+
+
+class Realisation:
+    """The program's answer on the board; a node whose pods do not all find room stays as it was."""
+
+    def __init__(self, board: Board, answer: ExactAnswer) -> None:
+        self.board = board
+        self.answer = answer
+        self.places: dict[Hashable, Counter[str]] = defaultdict(Counter)
+        for name, counts in answer.room:
+            for key, count in counts.items():
+                self.places[key][name] += count
+
+    def run(self, candidates: Sequence[Candidate]) -> list[str]:
+        board = self.board
+        guests = {candidate.node: candidate.guests for candidate in candidates}
+        board.closed.update(self.answer.sources)
+        freed: list[str] = []
+        for name in self.answer.sources:
+            mark = board.checkpoint()
+            used: list[tuple[Hashable, str]] = []
+            if all(self._send(pod, name, used) for pod in _largest_first(board, guests[name])):
+                freed.append(name)
+                continue
+            board.undo(mark)
+            board.closed.discard(name)
+            for key, target in used:
+                self.places[key][target] += 1
+        return freed
+
+    def _send(self, pod: Pod, source: str, used: list[tuple[Hashable, str]]) -> bool:
+        key = shape_key(self.board, pod)
+        places = self.places[key]
+        for name, count in places.items():
+            if count > 0 and self.board.accepts(pod, source, name):
+                places[name] -= 1
+                used.append((key, name))
+                self.board.move(pod, name)
+                return True
+        target = self.board.choose_target(pod, source)
+        if target is None:
+            return False
+        self.board.move(pod, target)
+        return True
+
+
+def _largest_first(board: Board, pods: Sequence[Pod]) -> list[Pod]:
+    return sorted(
+        pods, key=lambda pod: (-board.final.demand(pod).gpu_milli, -pod.requests.get("cpu", 0), pod.uid)
+    )

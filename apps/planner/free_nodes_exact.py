@@ -1,0 +1,239 @@
+"""Which nodes to empty, proven best: the grouped integer program, and its answer on the board.
+
+Nodes of one class (same guests by shape, same capacity) share one column; arrivals are packings
+of a class, or counts per shape where packings are too many (a relaxation for GPU shares). Two
+stages: the most nodes, then the fewest moves. The bound holds whatever happens afterwards.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+
+from apps.planner.capacity import (
+    Capacity,
+    Packing,
+    Shape,
+    amount_of,
+    capacity_of,
+    list_packings,
+    shape_key,
+)
+from apps.planner.emptying import Candidate, ExactAnswer
+from apps.planner.inventory import Pod
+from apps.planner.placement import Board
+from apps.planner.program import Deadline, Program, Solution
+from apps.planner.rooms import WHOLE
+
+
+@dataclass(slots=True)
+class NodeClass:
+    """nodes: cheapest to empty first. guests: pods per shape; None if it cannot be emptied."""
+
+    key: Hashable
+    nodes: list[str]
+    capacity: Capacity
+    guests: tuple[int, ...] | None
+    empty_column: int | None = None
+    packings: list[tuple[int, Packing]] = field(default_factory=list)
+    counts: dict[int, int] = field(default_factory=dict)
+
+
+class FreeNodesProgram:
+    def __init__(self, board: Board, candidates: Sequence[Candidate], max_moves: int) -> None:
+        """The board as it is before any move."""
+        self.board = board
+        self.max_moves = max_moves
+        self.candidates = {candidate.node: candidate for candidate in candidates}
+        self.shapes = _collect_shapes(board, candidates)
+        self._listed: dict[Capacity, list[Packing] | None] = {}
+        self.classes = self._group_nodes()
+        self.program = Program()
+        self._fill()
+
+    def solve(self, at_least: int, deadline: Deadline) -> ExactAnswer | None:
+        """at_least: what is known to be reachable. None: no answer in time."""
+        first = self.program.solve(deadline)
+        if first is None:
+            return None
+        bound = int(-first.bound + 1e-6)
+        best, freed = first, round(-first.objective)
+        if freed < at_least:
+            return ExactAnswer((), (), bound, False)
+        second = self._fewest_moves(freed, deadline)
+        proven = first.proven and second is not None and second.proven
+        return self._answer(second or best, bound, proven)
+
+    def _fewest_moves(self, freed: int, deadline: Deadline) -> Solution | None:
+        program, emptied = self.program, self._emptied()
+        program.add_row(dict.fromkeys(emptied, 1.0), low=freed)
+        for column, guests in emptied.items():
+            program.costs[column] = float(guests)
+        return program.solve(deadline)
+
+    def _emptied(self) -> dict[int, int]:
+        return {
+            one.empty_column: sum(one.guests)
+            for one in self.classes
+            if one.empty_column is not None and one.guests is not None
+        }
+
+    def _group_nodes(self) -> list[NodeClass]:
+        board, shapes = self.board, self.shapes
+        allowed: dict[str, list[bool]] = defaultdict(lambda: [False] * len(shapes))
+        for at, shape in enumerate(shapes):
+            for name in board.open_nodes(shape.pod):
+                allowed[name][at] = True
+        index = {shape.key: at for at, shape in enumerate(shapes)}
+        grouped: dict[Hashable, NodeClass] = {}
+        for name, room in board.held.by_node.items():
+            candidate = self.candidates.get(name)
+            if name in board.kept_free or not room.node.gpus:
+                may = [not shape.demand.gpus and ok for shape, ok in zip(shapes, allowed[name], strict=True)]
+            else:
+                may = allowed[name]
+            capacity = capacity_of(board, room, shapes, may)
+            guests = None if candidate is None else _count_shapes(board, candidate.guests, index)
+            if guests is None and capacity.is_useless:
+                continue
+            key = (capacity.devices, capacity.left, capacity.most, guests)
+            grouped.setdefault(key, NodeClass(key, [], capacity, guests)).nodes.append(name)
+        for one in grouped.values():
+            one.nodes.sort(key=lambda name: (self._cost(name), name))
+        classes = sorted(grouped.values(), key=lambda one: repr(one.key))
+        return [part for one in classes for part in self._split(one)]
+
+    def _cost(self, name: str) -> float:
+        candidate = self.candidates.get(name)
+        return 0.0 if candidate is None else candidate.cost
+
+    def _split(self, one: NodeClass) -> list[NodeClass]:
+        """A class keeps together if its packings can be listed; else each node stands alone."""
+        if one.capacity.is_useless:
+            return [one]
+        shares = any(self.shapes[at].is_share for at, most in enumerate(one.capacity.most) if most)
+        packings = self._packings(one.capacity) if len(one.nodes) > 1 or shares else None
+        if packings is not None:
+            one.packings = [(-1, packing) for packing in packings]
+            return [one]
+        return [NodeClass(one.key, [name], one.capacity, one.guests) for name in one.nodes]
+
+    def _packings(self, capacity: Capacity) -> list[Packing] | None:
+        if capacity not in self._listed:
+            self._listed[capacity] = list_packings(capacity, self.shapes)
+        return self._listed[capacity]
+
+    def _fill(self) -> None:
+        program = self.program
+        supply: list[dict[int, float]] = [{} for _ in self.shapes]
+        moves: dict[int, float] = {}
+        for one in self.classes:
+            size = len(one.nodes)
+            if one.guests is not None:
+                one.empty_column = program.add_column(-1.0, size)
+                moves[one.empty_column] = float(sum(one.guests))
+                for at, count in enumerate(one.guests):
+                    if count:
+                        supply[at][one.empty_column] = -float(count)
+            if one.packings:
+                self._add_packings(one, supply)
+            elif not one.capacity.is_useless:
+                self._add_counts(one, supply)
+        for row in supply:
+            if row:
+                program.add_row(row, low=0.0)
+        program.add_row(moves, high=float(self.max_moves))
+
+    def _add_packings(self, one: NodeClass, supply: list[dict[int, float]]) -> None:
+        chosen: dict[int, float] = {} if one.empty_column is None else {one.empty_column: 1.0}
+        columns: list[tuple[int, Packing]] = []
+        for _, packing in one.packings:
+            column = self.program.add_column(0.0, len(one.nodes))
+            columns.append((column, packing))
+            chosen[column] = 1.0
+            for at, count in enumerate(packing):
+                if count:
+                    supply[at][column] = float(count)
+        one.packings = columns
+        self.program.add_row(chosen, high=float(len(one.nodes)))
+
+    def _add_counts(self, one: NodeClass, supply: list[dict[int, float]]) -> None:
+        capacity, program = one.capacity, self.program
+        for at, most in enumerate(capacity.most):
+            if not most:
+                continue
+            column = program.add_column(0.0, most)
+            one.counts[at] = column
+            supply[at][column] = 1.0
+            if one.empty_column is not None:
+                program.add_row({column: 1.0, one.empty_column: float(most)}, high=float(most))
+        for weights, have in self._limits(one):
+            if one.empty_column is not None:
+                weights[one.empty_column] = float(have)
+            program.add_row(weights, high=float(have))
+
+    def _limits(self, one: NodeClass) -> list[tuple[dict[int, float], int]]:
+        """What all arrivals on the node share: each resource, the idle GPU, the whole GPUs."""
+        capacity = one.capacity
+        by_device = bool(capacity.devices)
+        limits: list[tuple[dict[int, float], int]] = []
+        for name, have in capacity.left:
+            weights = {
+                column: float(amount_of(self.shapes[at].demand, name, by_device))
+                for at, column in one.counts.items()
+                if amount_of(self.shapes[at].demand, name, by_device)
+            }
+            limits.append(_scaled(weights, have))
+        if by_device:
+            milli = {column: float(self.shapes[at].demand.gpu_milli) for at, column in one.counts.items()}
+            limits.append((milli, sum(capacity.devices)))
+            whole = {
+                column: float(self.shapes[at].demand.gpus)
+                for at, column in one.counts.items()
+                if self.shapes[at].demand.milli == WHOLE
+            }
+            limits.append((whole, capacity.free_gpus))
+        return [(weights, have) for weights, have in limits if weights]
+
+    def _answer(self, solution: Solution, bound: int, proven: bool) -> ExactAnswer:
+        sources: list[str] = []
+        room: list[tuple[str, dict[Hashable, int]]] = []
+        for one in self.classes:
+            emptied = 0 if one.empty_column is None else solution.values[one.empty_column]
+            sources += one.nodes[:emptied]
+            others = iter(one.nodes[emptied:])
+            for column, packing in one.packings:
+                for _ in range(solution.values[column]):
+                    room.append((next(others), self._by_shape(dict(enumerate(packing)))))
+            if one.counts and not emptied:
+                counts = {at: solution.values[column] for at, column in one.counts.items()}
+                room.append((next(others), self._by_shape(counts)))
+        moves = sum(len(self.candidates[name].guests) for name in sources)
+        return ExactAnswer(tuple(sources), tuple(room), bound, proven, moves)
+
+    def _by_shape(self, counts: dict[int, int]) -> dict[Hashable, int]:
+        return {self.shapes[at].key: count for at, count in counts.items() if count}
+
+
+def _collect_shapes(board: Board, candidates: Sequence[Candidate]) -> list[Shape]:
+    found: dict[Hashable, Pod] = {}
+    for candidate in candidates:
+        for pod in candidate.guests:
+            found.setdefault(shape_key(board, pod), pod)
+    shapes = [Shape(key, board.final.demand(pod), pod) for key, pod in found.items()]
+    return sorted(shapes, key=lambda shape: (-shape.demand.gpu_milli, repr(shape.key)))
+
+
+def _count_shapes(board: Board, pods: Sequence[Pod], index: dict[Hashable, int]) -> tuple[int, ...]:
+    counts = Counter(index[shape_key(board, pod)] for pod in pods)
+    return tuple(counts[at] for at in range(len(index)))
+
+
+def _scaled(weights: dict[int, float], have: int) -> tuple[dict[int, float], int]:
+    """The same limit in small numbers (bytes would spoil the arithmetic), exactly."""
+    unit = math.gcd(*(int(weight) for weight in weights.values()))
+    if not unit:
+        return {}, 0
+    return {column: weight / unit for column, weight in weights.items()}, have // unit

@@ -1,0 +1,120 @@
+"""A small integer program, built column by column and solved by HiGHS.
+
+Deterministic: one thread, fixed seed; a deadline may cut it short, and then says so.
+Not in here: what the columns mean.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import highspy
+import numpy as np
+
+Deadline = Callable[[], bool]
+SLACK = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """values: rounded. bound: no solution is better than this. proven: it is reached."""
+
+    values: tuple[int, ...]
+    objective: float
+    bound: float
+    proven: bool
+
+
+@dataclass(slots=True)
+class Program:
+    """Minimises. Columns are whole numbers between 0 and their limit."""
+
+    costs: list[float] = field(default_factory=list)
+    limits: list[float] = field(default_factory=list)
+    _low: list[float] = field(default_factory=list)
+    _high: list[float] = field(default_factory=list)
+    _starts: list[int] = field(default_factory=lambda: [0])
+    _columns: list[int] = field(default_factory=list)
+    _weights: list[float] = field(default_factory=list)
+
+    def add_column(self, cost: float, limit: float) -> int:
+        self.costs.append(cost)
+        self.limits.append(limit)
+        return len(self.costs) - 1
+
+    def add_row(
+        self, weights: Mapping[int, float], *, low: float = -math.inf, high: float = math.inf
+    ) -> None:
+        self._columns.extend(weights.keys())
+        self._weights.extend(weights.values())
+        self._starts.append(len(self._columns))
+        self._low.append(low)
+        self._high.append(high)
+
+    def solve(self, deadline: Deadline, start: Sequence[float] | None = None) -> Solution | None:
+        """None: nothing feasible was found in time, or nothing is feasible."""
+        if not self.costs:
+            return Solution((), 0.0, 0.0, True)
+        if deadline():
+            return None
+        solver = QuietHighs()
+        for name, value in (
+            ("threads", 1),
+            ("random_seed", 0),
+            ("mip_rel_gap", 0.0),
+            ("mip_abs_gap", 1e-6),
+        ):
+            solver.setOptionValue(name, value)
+        solver.passModel(self._model())
+        if start is not None:
+            warm = highspy.HighsSolution()
+            warm.col_value = [float(value) for value in start]
+            solver.setSolution(warm)
+        _obey(solver, deadline)
+        solver.run()
+        return self._read(solver)
+
+    def _model(self) -> Any:
+        model = highspy.HighsLp()
+        columns, rows = len(self.costs), len(self._low)
+        model.num_col_, model.num_row_ = columns, rows
+        model.col_cost_ = np.array(self.costs, dtype=np.double)
+        model.col_lower_ = np.zeros(columns)
+        model.col_upper_ = np.array(self.limits, dtype=np.double)
+        model.row_lower_ = np.array(self._low, dtype=np.double)
+        model.row_upper_ = np.array(self._high, dtype=np.double)
+        model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        model.a_matrix_.start_ = np.array(self._starts, dtype=np.int32)
+        model.a_matrix_.index_ = np.array(self._columns, dtype=np.int32)
+        model.a_matrix_.value_ = np.array(self._weights, dtype=np.double)
+        model.integrality_ = [highspy.HighsVarType.kInteger] * columns
+        return model
+
+    def _read(self, solver: Any) -> Solution | None:
+        info = solver.getInfo()
+        if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
+            return None
+        values = tuple(round(value) for value in solver.getSolution().col_value)
+        proven = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
+        objective = info.objective_function_value
+        return Solution(values, objective, objective if proven else info.mip_dual_bound, proven)
+
+
+class QuietHighs(highspy.Highs):
+    """HiGHS greets on standard output when its callbacks are switched on; answers of ours go there."""
+
+    def enableCallbacks(self) -> None:
+        self.setOptionValue("output_flag", False)
+        super().enableCallbacks()
+
+
+def _obey(solver: Any, deadline: Deadline) -> None:
+    def stop_when_late(event: Any) -> None:
+        if deadline():
+            event.interrupt()
+
+    solver.cbMipInterrupt.subscribe(stop_when_late)
+    solver.cbSimplexInterrupt.subscribe(stop_when_late)
