@@ -1,0 +1,123 @@
+"""The cluster grid: groups of node rows, one row of cells per node.
+
+A page can hold more than a thousand rows, so a row is one f-string and a node's cells are
+drawn only in the mode that is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from django.utils.safestring import SafeString, mark_safe
+
+from apps.dashboard.drawings.cells import cordon_outline, shade_cells, spots, workload_cells
+from apps.dashboard.reading.marks import Mark
+from apps.dashboard.reading.nodes import LINK_WORDS, NodeView, group_sizes
+from apps.dashboard.reading.plain import shown
+
+FRAGMENTATION_STEPS = (0.10, 0.25, 0.41, 0.60, 0.85)
+
+
+@dataclass(frozen=True, slots=True)
+class Brush:
+    """How all rows of one page are drawn. mode: work, heat or link. marks: by pod uid.
+    address: of a node's page, with NODE in the place of its name."""
+
+    mode: str
+    marks: Mapping[str, Mark]
+    address: str
+    selected: str = ""
+
+
+def draw_rows(views: Sequence[NodeView], brush: Brush) -> SafeString:
+    return mark_safe("".join(_row(view, brush, order) for order, view in enumerate(views)))
+
+
+def draw_cells(view: NodeView, brush: Brush) -> str:
+    """The inside of a node's SVG in the brush's mode, with its cordon."""
+    where = spots(tuple(gpu.numa for gpu in view.node.gpus))
+    if brush.mode == "heat":
+        cells = shade_cells(view.seats, where, "q", _heat_words(view))
+    elif brush.mode == "link":
+        cells = shade_cells(view.seats, where, "l", _link_words(view))
+    else:
+        cells = workload_cells(view.seats, where, brush.marks)
+    return cells + (cordon_outline(where) if view.node.unschedulable else "")
+
+
+def draw_strip(view: NodeView, brush: Brush) -> SafeString:
+    """The same cells as a picture of its own, with its content in words."""
+    width = spots(tuple(gpu.numa for gpu in view.node.gpus)).width
+    return mark_safe(
+        f'<svg class="cells" viewBox="0 0 {width:g} 19" width="{width:g}" height="19" role="img"'
+        f' aria-label="{shown(describe(view))}">{draw_cells(view, brush)}</svg>'
+    )
+
+
+def describe(view: NodeView) -> str:
+    """The row in words, for those who do not see it."""
+    words = [f"{view.free} of {view.seats.size} free"]
+    if view.link is None:
+        words.append("links not told")
+    elif view.free:
+        words.append(f"largest link group {view.group}, {LINK_WORDS[view.link]}")
+    if view.seats.unplaced:
+        words.append("which pod holds which GPU is not told")
+    if view.seats.bad:
+        words.append(f"{len(view.seats.bad)} unhealthy")
+    if view.state.word != "ready":
+        words.append(view.state.text)
+    if view.worth:
+        words.append(f"moving its pods frees {view.worth:.1f} GPUs for each pod")
+    return ", ".join(words)
+
+
+def fragmentation_step(share: float) -> int:
+    return sum(share >= edge for edge in FRAGMENTATION_STEPS)
+
+
+def group_step(size: int) -> int:
+    return 0 if size >= 8 else 1 if size >= 4 else 2 if size >= 3 else 3 if size >= 2 else 5
+
+
+def _heat_words(view: NodeView) -> dict[int, tuple[int, str]]:
+    if view.blocked is None or not view.is_schedulable:
+        return {}
+    word = (fragmentation_step(view.blocked), f"{view.blocked * 100:.0f}")
+    return dict.fromkeys(view.seats.free, word)
+
+
+def _link_words(view: NodeView) -> dict[int, tuple[int, str]]:
+    if not view.is_schedulable:
+        return {}
+    return {place: (group_step(size), str(size)) for place, size in group_sizes(view).items()}
+
+
+def _row(view: NodeView, brush: Brush, order: int) -> str:
+    node = view.node
+    name = shown(node.name)
+    width = spots(tuple(gpu.numa for gpu in node.gpus)).width
+    dim = " is-stale" if view.state.word in ("stale", "not ready") else ""
+    chosen = " sel" if node.name == brush.selected else ""
+    look = " look" if view.state.word == "drift" else ""
+    href = shown(brush.address.replace("NODE", quote(node.name, safe="")))
+    return (
+        f'<li><a class="nrow{dim}{chosen}" id="n-{name}" href="{href}" data-node="{name}"'
+        f'{"" if order == 0 else " tabindex=-1"}><span class="name{look}" title="{name}">{name}</span>'
+        f'<svg class="cells" viewBox="0 0 {width:g} 19" width="{width:g}" height="19" aria-hidden="true">'
+        f"{draw_cells(view, brush)}</svg>{_numbers(view)}"
+        f'<span class="vh">{shown(describe(view))}</span></a></li>'
+    )
+
+
+def _numbers(view: NodeView) -> str:
+    if view.state.word not in ("ready", "drift"):
+        return f'<span class="flag" aria-hidden="true">{shown(view.state.text)}</span>'
+    worth = (
+        f'<span aria-hidden="true" class="worth strong">{view.worth:.1f}</span>'
+        if view.worth
+        else ('<span aria-hidden="true" class="worth quiet">–</span>')
+    )
+    return f'<span aria-hidden="true">{view.free or "·"}</span>{worth}'

@@ -1,0 +1,68 @@
+"""The one sentence on top of the grid: what waits, why, and the action that helps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.urls import reverse
+
+from apps.accounts import queries as accounts
+from apps.accounts.rights import Action
+from apps.clusters.models import Cluster
+from apps.dashboard.reading.nodes import LINK_WORDS
+from apps.dashboard.reading.times import duration, seconds_since
+from apps.dashboard.reading.words import plural
+from apps.pending import queries as pending
+from apps.planner.inventory import LinkClass
+from apps.planner.snapshot import Snapshot
+from apps.planner.waiting import WaitingWorkload
+from apps.plans import queries as plans
+from apps.plans.models import Plan
+from apps.plans.states import PlanState
+
+OPEN = (PlanState.DRAFT, PlanState.PROPOSED, PlanState.APPROVED)
+
+
+@dataclass(frozen=True, slots=True)
+class CallOut:
+    """href: of the plan to review; otherwise workload: what a new plan would be for, "" if none may be made."""
+
+    name: str
+    text: str
+    action: str = ""
+    href: str = ""
+    workload: str = ""
+
+
+def call_out(user: Any, cluster: Cluster, picture: Snapshot) -> CallOut | None:
+    """About the first workload that waits; None when nothing does."""
+    waiting = pending.waiting_workloads(picture)
+    if not waiting:
+        return None
+    first = next((one for one in waiting if one.unblocking), waiting[0])
+    text = f"({shape_of(first)}) has waited {duration(seconds_since(first.since) or 0)}. {first.sentence}"
+    if first.unblocking:
+        text += f" {first.unblocking}"
+    plan = open_plan_for(user, cluster, first.key)
+    if plan is not None:
+        href = reverse("plan", args=[cluster.name, plan.pk])
+        return CallOut(first.display, text, f"Review plan {plan.pk}", href)
+    may_plan = accounts.may(user, Action.PLAN, cluster)
+    return CallOut(first.display, text, workload=first.key if may_plan and first.gpus_per_pod else "")
+
+
+def open_plan_for(user: Any, cluster: Cluster, workload: str) -> Plan | None:
+    """The newest plan for that workload that is still under way."""
+    found = plans.plans_for(user, cluster).filter(state__in=OPEN, request__workload=workload)
+    return found.first()
+
+
+def shape_of(waiting: WaitingWorkload) -> str:
+    """ "3 × 8 GPU, NVLink"."""
+    shape = (
+        f"{len(waiting.pods)} × {waiting.gpus_per_pod} GPU"
+        if waiting.gpus_per_pod
+        else plural(len(waiting.pods), "pod")
+    )
+    return f"{shape}, {LINK_WORDS[LinkClass(waiting.link)]}" if waiting.link else shape

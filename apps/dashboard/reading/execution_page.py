@@ -1,0 +1,289 @@
+"""What the page of an execution says: progress, lanes, steps by move, what blocks, and what stopping would do."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.utils.safestring import SafeString
+
+from apps.dashboard.drawings.meters import draw_progress
+from apps.dashboard.drawings.timeline import Bar, Lane, draw_timeline
+from apps.dashboard.reading.marks import Mark
+from apps.dashboard.reading.times import duration
+from apps.dashboard.reading.words import plural
+from apps.executions.models import Execution, Step
+from apps.executions.states import TERMINAL, ExecutionState, StepKind, StepState
+from apps.planner.plan import Move, Plan
+
+STATES: Mapping[str, tuple[str, str, str]] = {
+    ExecutionState.QUEUED: ("Queued", "", "ring"),
+    ExecutionState.PREFLIGHT: ("Preflight", "info", "half"),
+    ExecutionState.RUNNING: ("Running", "info", "half"),
+    ExecutionState.PAUSED: ("Paused", "warn", "tri"),
+    ExecutionState.VERIFYING: ("Verifying", "info", "half"),
+    ExecutionState.SUCCEEDED: ("Succeeded", "ok", "ok"),
+    ExecutionState.CANCELLING: ("Cancelling", "warn", "half"),
+    ExecutionState.CANCELLED: ("Cancelled", "", "x"),
+    ExecutionState.ROLLING_BACK: ("Rolling back", "warn", "half"),
+    ExecutionState.ROLLED_BACK: ("Rolled back", "", "ok"),
+    ExecutionState.FAILED: ("Failed", "bad", "x"),
+    ExecutionState.NEEDS_HUMAN: ("Needs a person", "bad", "oct"),
+}
+SIGNS: Mapping[str, str] = {
+    StepState.PENDING: "ring",
+    StepState.INTENT: "intent",
+    StepState.ISSUED: "half",
+    StepState.VERIFIED: "ok",
+    StepState.BLOCKED: "oct",
+    StepState.SUPERSEDED: "x",
+    StepState.FAILED: "x",
+    StepState.COMPENSATING: "half",
+    StepState.COMPENSATED: "ok",
+}
+KIND_WORDS: Mapping[str, str] = {
+    StepKind.HOLD_TARGET: "Hold target",
+    StepKind.CORDON_NODE: "Cordon",
+    StepKind.CHECKPOINT: "Checkpoint",
+    StepKind.STEER: "Steer",
+    StepKind.EVICT_POD: "Evict",
+    StepKind.AWAIT_REPLACEMENT: "Replacement",
+    StepKind.HAND_OVER: "Hand over",
+    StepKind.RELEASE: "Release",
+}
+MOVE_KINDS = (
+    StepKind.HOLD_TARGET,
+    StepKind.CHECKPOINT,
+    StepKind.STEER,
+    StepKind.EVICT_POD,
+    StepKind.AWAIT_REPLACEMENT,
+    StepKind.RELEASE,
+)
+NODE_KINDS = (StepKind.CORDON_NODE, StepKind.HAND_OVER, StepKind.RELEASE)
+DONE = {StepState.VERIFIED, StepState.SUPERSEDED, StepState.COMPENSATED}
+UNDER_WAY = {StepState.INTENT, StepState.ISSUED, StepState.COMPENSATING}
+STUCK = {StepState.BLOCKED, StepState.FAILED}
+
+
+@dataclass(frozen=True, slots=True)
+class StepCell:
+    """One step in a table. offset: time since the start, when it is finished."""
+
+    kind: str
+    state: str
+    symbol: str
+    offset: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class MoveRow:
+    move: Move | None
+    number: int
+    mark: Mark | None
+    cells: tuple[StepCell | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WaveRows:
+    number: int
+    done: int
+    rows: tuple[MoveRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    name: str
+    cells: tuple[StepCell | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    title: str
+    reason: str
+    attempts: int
+    since: datetime | None
+    retry_at: datetime | None
+    runbook: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    picture: SafeString
+    done: int
+    total: int
+    running: int
+    blocked: int
+    pending: int
+    moves_done: int
+    moves: int
+
+    @property
+    def blocked_words(self) -> str:
+        return f"{plural(self.blocked, 'step')} blocked"
+
+
+def count_progress(steps: Sequence[Step]) -> Progress:
+    states = Counter(_bucket(step) for step in steps)
+    moves: dict[int, list[Step]] = defaultdict(list)
+    for step in steps:
+        if step.move:
+            moves[step.move].append(step)
+    done = sum(all(step.state in DONE for step in mine) for mine in moves.values())
+    label = f"{states['v']} of {len(steps)} steps done, {states['r']} under way, {states['b']} blocked"
+    return Progress(
+        draw_progress(states, "vrbp", label),
+        states["v"],
+        len(steps),
+        states["r"],
+        states["b"],
+        states["p"],
+        done,
+        len(moves),
+    )
+
+
+def _bucket(step: Step) -> str:
+    if step.state in DONE:
+        return "v"
+    return "r" if step.state in UNDER_WAY else "b" if step.state in STUCK else "p"
+
+
+def list_moves(
+    steps: Sequence[Step], plan: Plan, marks: Mapping[str, Mark], start: datetime | None
+) -> list[WaveRows]:
+    """Every move of the plan, also before its steps exist."""
+    mine: dict[tuple[int, str], Step] = {(step.move, step.kind): step for step in steps if step.move}
+    waves: dict[int, list[MoveRow]] = defaultdict(list)
+    for move in plan.moves:
+        cells = tuple(_cell(mine.get((move.order, kind)), start) for kind in MOVE_KINDS)
+        waves[move.wave].append(MoveRow(move, move.order, marks.get(move.pod_uid), cells))
+    return [
+        WaveRows(number, sum(_is_done(row) for row in rows), tuple(rows))
+        for number, rows in sorted(waves.items())
+    ]
+
+
+def _is_done(row: MoveRow) -> bool:
+    return bool(row.cells) and all(cell is not None and cell.state in DONE for cell in row.cells)
+
+
+def list_nodes(steps: Sequence[Step], start: datetime | None) -> list[NodeRow]:
+    """The steps of whole nodes: our cordons, hand-overs and their release."""
+    found: dict[str, dict[str, Step]] = defaultdict(dict)
+    for step in steps:
+        if not step.move:
+            found[step.target][step.kind] = step
+    return [
+        NodeRow(target.removeprefix("node "), tuple(_cell(mine.get(kind), start) for kind in NODE_KINDS))
+        for target, mine in found.items()
+    ]
+
+
+def _cell(step: Step | None, start: datetime | None) -> StepCell | None:
+    if step is None:
+        return None
+    offset = ""
+    if step.finished_at is not None and start is not None:
+        seconds = int(max(0, (step.finished_at - start).total_seconds()))
+        offset = f"+{seconds // 60}:{seconds % 60:02d}"
+    note = step.reason if step.state not in (StepState.VERIFIED, StepState.PENDING) else ""
+    return StepCell(step.kind, step.state, SIGNS[step.state], offset, note)
+
+
+def list_blocked(steps: Iterable[Step]) -> list[Blocked]:
+    return [
+        Blocked(
+            title=f"{f'Move {step.move}' if step.move else step.target}, {KIND_WORDS[step.kind].lower()}: {step.get_state_display().lower()}",
+            reason=step.reason or "no reason was told",
+            attempts=step.attempts,
+            since=step.issued_at or step.intent_at,
+            retry_at=step.retry_at if step.state == StepState.BLOCKED else None,
+            runbook=step.observed.get("runbook", ""),
+        )
+        for step in steps
+        if step.state in STUCK
+    ]
+
+
+def draw_lanes(execution: Execution, steps: Sequence[Step], plan: Plan, now: datetime) -> SafeString | str:
+    begun = [step.intent_at for step in steps if step.intent_at]
+    start = execution.started_at or min(begun, default=None)
+    if start is None:
+        return ""
+    end = execution.finished_at or now
+    by_move: dict[int, list[Step]] = defaultdict(list)
+    by_node: dict[str, list[Step]] = defaultdict(list)
+    for step in steps:
+        (by_move[step.move] if step.move else by_node[step.target]).append(step)
+    lanes = [
+        Lane(
+            str(move.order),
+            move.pod.partition("/")[2],
+            _bars(by_move[move.order], end),
+            _wait_note(by_move[move.order], move),
+        )
+        for move in sorted(plan.moves, key=lambda move: (move.wave, move.order))
+    ]
+    lanes += [Lane("", target, _bars(mine, end)) for target, mine in by_node.items()]
+    return draw_timeline(lanes, start, end, is_open=execution.state not in TERMINAL)
+
+
+def _wait_note(steps: Sequence[Step], move: Move) -> str:
+    own = [step for step in steps if step.kind != StepKind.HOLD_TARGET]
+    waits = own and all(step.state == StepState.PENDING for step in own)
+    return f"waits for its turn, wave {move.wave}" if waits else ""
+
+
+def _bars(steps: Sequence[Step], end: datetime) -> tuple[Bar, ...]:
+    bars = []
+    for step in sorted(steps, key=lambda step: step.position):
+        begin = step.intent_at or step.issued_at or step.finished_at
+        if begin is None:
+            continue
+        kind = "blocked" if step.state in STUCK else "issued" if step.state in UNDER_WAY else "verified"
+        kind = "quiet" if step.state in (StepState.SUPERSEDED, StepState.COMPENSATED) else kind
+        title = f"{KIND_WORDS[step.kind]}: {step.get_state_display().lower()}"
+        bars.append(
+            Bar(
+                begin,
+                step.finished_at or end,
+                kind,
+                f"{title}, {duration(((step.finished_at or end) - begin).total_seconds())}",
+            )
+        )
+    return tuple(bars)
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """What each way to stop would do now, in sentences."""
+
+    pause: str
+    cancel: str
+    roll_back: str
+
+
+def tell_stopping(execution: Execution, steps: Sequence[Step]) -> Stopping:
+    evicted = {
+        step.move
+        for step in steps
+        if step.kind == StepKind.EVICT_POD and step.state in (StepState.VERIFIED, StepState.ISSUED)
+    }
+    landed = {step.move for step in steps if step.kind == StepKind.AWAIT_REPLACEMENT and step.state in DONE}
+    flying = sorted(evicted - landed)
+    cordons = sum(step.kind == StepKind.CORDON_NODE and step.state == StepState.VERIFIED for step in steps)
+    until = f" until {execution.deadline_at:%H:%M} UTC at the latest" if execution.deadline_at else ""
+    fly = f"Moves in flight ({', '.join(map(str, flying))}) land first. " if flying else ""
+    stay = (
+        f"{plural(len(landed), 'pod')} that moved {'stays' if len(landed) == 1 else 'stay'} where they are now."
+        if landed
+        else "No pod has moved yet."
+    )
+    return Stopping(
+        pause=f"starts nothing new and keeps our holds and {plural(cordons, 'cordon')}{until}. {fly}".strip(),
+        cancel=f"{fly}then releases our holds, gates and {plural(cordons, 'cordon')}. {stay}".strip(),
+        roll_back=f"{fly}undoes our holds, gates, labels and cordons in reverse order. {stay} Evictions themselves can’t be undone.",
+    )

@@ -1,0 +1,71 @@
+"""A two-letter code and a hue for every workload: the same workload looks the same on every page.
+
+The hue comes from a hash of the workload's key (the first free of twelve, so that few workloads
+never share one); the code comes from its name and stays unique as long as codes last.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from string import ascii_uppercase, digits
+from zlib import crc32
+
+from apps.planner.inventory import Pod
+from apps.planner.snapshot import Snapshot
+
+HUES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """key: "namespace/name" of the workload. hue: 1 to 12. code: two letters."""
+
+    key: str
+    name: str
+    code: str
+    hue: int
+
+
+def workload_key(snapshot: Snapshot, pod: Pod) -> str:
+    return f"{pod.namespace}/{snapshot.workload_name(pod)}"
+
+
+def mark_workloads(keys: Iterable[str]) -> Mapping[str, Mark]:
+    """Marks for workloads named "namespace/name". The order of `keys` does not matter."""
+    marks: dict[str, Mark] = {}
+    used_codes: set[str] = set()
+    hue_use = [0] * HUES
+    for key in sorted(set(keys), key=lambda key: (crc32(key.encode()), key)):
+        name = key.partition("/")[2]
+        hue = _free_hue(crc32(key.encode()) % HUES, hue_use)
+        hue_use[hue] += 1
+        code = next((code for code in _codes(name) if code not in used_codes), _letters(name)[:2])
+        used_codes.add(code)
+        marks[key] = Mark(key=key, name=name, code=code, hue=hue + 1)
+    return marks
+
+
+def _free_hue(wanted: int, use: list[int]) -> int:
+    least = min(use)
+    return next(hue for step in range(HUES) if use[hue := (wanted + step) % HUES] == least)
+
+
+def _letters(name: str) -> str:
+    return (re.sub(r"[^A-Za-z0-9]", "", name).upper() + "XX") if name else "XX"
+
+
+def _codes(name: str) -> Iterator[str]:
+    """Codes for a name, best first: initials, the first letter with each later one, then any pair."""
+    words = [word for word in re.split(r"[^A-Za-z0-9]+", name.upper()) if word]
+    letters = _letters(name)
+    if len(words) > 1:
+        yield words[0][0] + words[1][0]
+    for letter in sorted(letters[1:], key=lambda letter: letter in "AEIOU"):
+        yield letters[0] + letter
+    for letter in ascii_uppercase + digits:
+        yield letters[0] + letter
+    for first, second in product(ascii_uppercase, ascii_uppercase + digits):
+        yield first + second

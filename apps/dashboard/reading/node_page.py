@@ -1,0 +1,224 @@
+"""What the page of one node says beside its drawings: facts, pods with movability, what fits now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from apps.dashboard.drawings.mig import draw_layout
+from apps.dashboard.reading.marks import Mark
+from apps.dashboard.reading.nodes import LINK_WORDS, NodeView, gpu_pods
+from apps.dashboard.reading.occupancy import asked_milli
+from apps.dashboard.reading.words import amount, plural, spans
+from apps.planner.inventory import Node, Pod
+from apps.planner.movability import MovabilityRules
+from apps.planner.resources import asks_gpu, is_device_resource
+from apps.planner.snapshot import Snapshot
+from apps.planner.topology import best_group, knows_links, largest_group
+
+GIB = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class PodLine:
+    """gpus: positions, or how many of unknown seats. verdict: Movable, Stays or Ignored."""
+
+    pod: Pod
+    mark: Mark | None
+    gpus: str
+    requests: str
+    verdict: str
+    tone: str
+    symbol: str
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    index: int
+    uuid: str
+    holders: tuple[tuple[str, Mark | None], ...]
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    index: int
+    picture: str
+    lines: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    what: str
+    where: str
+
+
+def list_pods(snapshot: Snapshot, view: NodeView, marks: Mapping[str, Mark]) -> list[PodLine]:
+    """GPU pods first, then the rest; DaemonSet pods without GPUs are ignored by every plan."""
+    rules = MovabilityRules(snapshot)
+    guests = gpu_pods(view)
+    rest = sorted((pod for pod in view.pods if pod not in guests), key=lambda pod: pod.key)
+    return [_pod_line(view, pod, marks.get(pod.uid), rules) for pod in [*guests, *rest]]
+
+
+def _pod_line(view: NodeView, pod: Pod, mark: Mark | None, rules: MovabilityRules) -> PodLine:
+    verdict = rules.judge(pod)
+    word, tone, symbol = ("Movable", "ok", "ok") if verdict.movable else ("Stays", "", "lock")
+    if pod.owner_kind == "DaemonSet" and not asks_gpu(pod):
+        word, tone, symbol = "Ignored", "", "ring"
+    return PodLine(pod, mark, _seats(view, pod), _requests(pod), word, tone, symbol, verdict.reasons)
+
+
+def _seats(view: NodeView, pod: Pod) -> str:
+    places = view.seats.positions_of(pod.uid)
+    if places:
+        return spans(view.node.gpus[place].index for place in places)
+    milli = dict(view.seats.unplaced).get(pod.uid) or asked_milli(view.node, pod)
+    return f"{amount(milli)}, unknown which" if milli else "1 MIG, unknown which" if asks_gpu(pod) else "none"
+
+
+def _requests(pod: Pod) -> str:
+    words = []
+    if pod.requests.get("cpu"):
+        words.append(f"{amount(pod.requests['cpu'])} CPU")
+    if pod.requests.get("memory"):
+        words.append(f"{pod.requests['memory'] / GIB:,.1f} GiB".replace(".0 ", " "))
+    words += [f"{count} × {name}" for name, count in sorted(pod.requests.items()) if is_device_resource(name)]
+    return " · ".join(words) or "nothing"
+
+
+def list_devices(view: NodeView, marks: Mapping[str, Mark]) -> list[Device]:
+    names = {pod.uid: pod.key for pod in view.pods}
+    holders: dict[int, list[str]] = {place: [] for place in range(view.seats.size)}
+    for bar in view.seats.bars:
+        for place in bar.positions:
+            holders[place].append(bar.pod_uid)
+    for place, parts in view.seats.parts.items():
+        holders[place] += [part.pod_uid for part in parts if part.pod_uid]
+    devices = []
+    for place, gpu in enumerate(view.node.gpus):
+        who = tuple((names.get(uid, "unknown pod"), marks.get(uid)) for uid in holders[place])
+        devices.append(Device(gpu.index, gpu.uuid, who, _device_note(view, place)))
+    return devices
+
+
+def _device_note(view: NodeView, place: int) -> str:
+    if place in view.seats.bad:
+        return "unhealthy"
+    if place in view.seats.cut_by_mig:
+        return f"MIG, cut in {len(view.seats.parts[place])}" + (
+            "" if view.seats.is_told else ", users not told"
+        )
+    if place in view.seats.free:
+        return "free"
+    return "holder unknown" if place in view.seats.unsure else ""
+
+
+def list_layouts(view: NodeView, marks: Mapping[str, Mark]) -> list[Layout]:
+    names = {pod.uid: pod.name for pod in view.pods}
+    layouts = []
+    for place in sorted(view.seats.cut_by_mig):
+        parts = view.seats.parts[place]
+        idle = "idle" if view.seats.is_told else "not told"
+        lines = tuple(
+            (f"{part.label} at {part.start * 8:.0f}", names.get(part.pod_uid, idle)) for part in parts
+        )
+        index = view.node.gpus[place].index
+        label = f"GPU {index}: " + ", ".join(f"{what} {who}" for what, who in lines)
+        layouts.append(Layout(index, draw_layout(parts, marks, label), lines))
+    return layouts
+
+
+def list_fits(view: NodeView) -> list[Fit]:
+    """Which GPUs a pod of 1, 2, 4 or 8 would get now, by the closest link that the node has."""
+    if not view.is_schedulable or view.link is None:
+        return []
+    fits = []
+    for count in (2, 4, 8):
+        if count > view.seats.size:
+            continue
+        what = f"{count} GPUs, {LINK_WORDS[view.link]}"
+        everything = range(view.seats.size)
+        group = best_group(view.node, view.seats.free, count, view.link)
+        if group is not None:
+            fits.append(Fit(what, spans(view.node.gpus[place].index for place in group)))
+        elif largest_group(view.node, everything, view.link) < count:
+            fits.append(Fit(what, "never here"))
+        else:
+            fits.append(Fit(what, "not now"))
+    loose = best_group(view.node, view.seats.free, 2, None)
+    if loose is not None and best_group(view.node, view.seats.free, 2, view.link) is None:
+        fits.append(Fit("2 GPUs, any link", spans(view.node.gpus[place].index for place in loose)))
+    return fits
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    state: str
+    state_note: str
+    gpus_note: str
+    group: str
+    group_note: str
+    host: str
+    host_note: str
+
+
+def tell_facts(view: NodeView) -> Facts:
+    node = view.node
+    group, note = _group_fact(view)
+    host, host_note = _host_fact(view)
+    return Facts(
+        state=view.state.text[:1].upper() + view.state.text[1:],
+        state_note=" · ".join(word for word in (node.model, node.pool, node.rack, node.zone) if word)
+        or "no pool told",
+        gpus_note=_gpus_note(view),
+        group=group,
+        group_note=note,
+        host=host,
+        host_note=host_note,
+    )
+
+
+def _gpus_note(view: NodeView) -> str:
+    seats = view.seats
+    parts = [
+        f"{len(seats.cut_by_mig)} cut by MIG" if seats.cut_by_mig else "",
+        f"{len(seats.bad)} unhealthy" if seats.bad else "",
+        f"{sum(len(bar.positions) for bar in seats.bars)} held whole",
+        f"{amount(sum(milli for _, milli in seats.unplaced))} held, seats unknown" if seats.unplaced else "",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _group_fact(view: NodeView) -> tuple[str, str]:
+    if view.link is None:
+        return "not known", "no topology metadata"
+    group = best_group(view.node, view.seats.free, view.group, view.link) if view.group else None
+    if not group:
+        return "none", "nothing is free"
+    indexes = spans(view.node.gpus[place].index for place in group)
+    return str(view.group), f"GPU {indexes}, {LINK_WORDS[view.link]}"
+
+
+def _host_fact(view: NodeView) -> tuple[str, str]:
+    allocatable = view.node.allocatable
+    if "cpu" not in allocatable:
+        return "not known", "no allocatable CPU told"
+    cpu = allocatable["cpu"] - sum(pod.requests.get("cpu", 0) for pod in view.pods)
+    memory = allocatable.get("memory", 0) - sum(pod.requests.get("memory", 0) for pod in view.pods)
+    word = f"{amount(max(cpu, 0))} CPU · {max(memory, 0) / GIB:,.0f} GiB"
+    return (
+        word,
+        "overcommitted" if cpu < 0 or memory < 0 else f"of {amount(allocatable['cpu'])} CPU allocatable",
+    )
+
+
+def tell_links(node: Node) -> str:
+    """Why there is no matrix, or "" if there is one."""
+    if node.topology is None:
+        return "No source tells how the GPUs of this node are linked (no GPU topology metadata)."
+    if not knows_links(node):
+        rows = len(node.topology.links)
+        return f"The matrix speaks of {plural(rows, 'GPU')}, the node has {len(node.gpus)}: it is not used."
+    return ""

@@ -1,0 +1,169 @@
+"""One node as the pages show it: its state in a word, what is free, and how the free GPUs hang together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from apps.dashboard.reading.occupancy import Occupancy, asked_milli, occupy
+from apps.dashboard.reading.times import duration, seconds_since
+from apps.planner.inventory import LinkClass, Node, Pod
+from apps.planner.resources import asks_gpu
+from apps.planner.snapshot import Snapshot
+from apps.planner.topology import RANK, class_matrix, knows_links, largest_group
+
+LINK_WORDS = {
+    LinkClass.NVLINK: "NVLink",
+    LinkClass.PCIE_SWITCH: "same PCIe switch",
+    LinkClass.NUMA: "same NUMA node",
+    LinkClass.NODE: "same node",
+    LinkClass.UNKNOWN: "unknown link",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """word: one of ready, cordoned, stale, not ready, drift. detail: the sentence for the panel."""
+
+    word: str
+    tone: str
+    text: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """worth: GPUs that become one free node for each pod moved, None when nothing can be gained. blocked: share (0 to 1) of the wanted shapes that
+    cannot use a free GPU here, None when not measured. link: the class that `group` counts, None if unknown."""
+
+    node: Node
+    pods: tuple[Pod, ...]
+    seats: Occupancy
+    state: State
+    link: LinkClass | None
+    group: int
+    worth: float | None = None
+    blocked: float | None = None
+
+    @property
+    def is_schedulable(self) -> bool:
+        return self.node.ready and not self.node.unschedulable and self.node.stale_since is None
+
+    @property
+    def free(self) -> int:
+        return self.seats.free_count
+
+    @property
+    def used_milli(self) -> int:
+        """Of the healthy and unhealthy devices together, how much is held."""
+        shared = sum(part.size for parts in self.seats.parts.values() for part in parts if part.pod_uid)
+        whole = sum(len(bar.positions) for bar in self.seats.bars)
+        return int(1000 * (whole + shared)) + sum(milli for _, milli in self.seats.unplaced)
+
+    @property
+    def is_whole(self) -> bool:
+        """Every GPU of it is free."""
+        return bool(self.seats.size) and self.free == self.seats.size
+
+
+def view_node(
+    snapshot: Snapshot, node: Node, worth: float | None = None, blocked: float | None = None
+) -> NodeView:
+    pods = snapshot.pods_on(node.name)
+    seats = occupy(node, pods)
+    link = best_link(node)
+    group = largest_group(node, seats.free, link) if link else 0
+    return NodeView(node, pods, seats, state_of(node), link, group, worth, blocked)
+
+
+def gpu_pods(view: NodeView) -> list[Pod]:
+    """Pods that ask for or hold an accelerator, the largest first."""
+    held = {uid for uid, _ in view.seats.unplaced}
+    wanted = [
+        pod for pod in view.pods if pod.uid in held or asks_gpu(pod) or view.seats.positions_of(pod.uid)
+    ]
+    return sorted(wanted, key=lambda pod: (-asked_milli(view.node, pod), pod.key))
+
+
+def state_of(node: Node) -> State:
+    if node.stale_since is not None and node.ready:
+        age = duration(seconds_since(node.stale_since) or 0)
+        return State(
+            "stale",
+            "bad",
+            f"stale {age}",
+            f"No report for {age}: nothing is planned here until it reports again.",
+        )
+    if not node.ready:
+        why = f" ({node.ready_reason})" if node.ready_reason else ""
+        return State(
+            "not ready",
+            "bad",
+            "not ready",
+            f"Kubernetes says NotReady{why}: its GPUs cannot be used, and nothing is planned here.",
+        )
+    if node.unschedulable:
+        return State("cordoned", "warn", "cordoned", _cordon_detail(node))
+    if node.warnings:
+        return State("drift", "warn", "look at it", node.warnings[0])
+    return State("ready", "ok", "ready")
+
+
+def _cordon_detail(node: Node) -> str:
+    if not node.cordon:
+        return "Cordoned by somebody else: not counted as schedulable, and the console will not remove the cordon."
+    try:
+        ours = json.loads(node.cordon)
+    except ValueError:
+        return "Cordoned, with a note of ours that cannot be read: a person should look at it."
+    reason = ours.get("reason", "") if isinstance(ours, dict) else ""
+    execution = ours.get("execution", "") if isinstance(ours, dict) else ""
+    return f"Cordoned by the console for execution {execution}: {reason or 'no reason given'}."
+
+
+def best_link(node: Node) -> LinkClass | None:
+    """The closest class that any two GPUs of the node share; None when its links are not told."""
+    if not knows_links(node) or node.topology is None:
+        return None
+    found = {
+        kind for a, row in enumerate(class_matrix(node.topology)) for b, kind in enumerate(row) if a != b
+    }
+    found.discard(LinkClass.UNKNOWN)
+    if not found:
+        return LinkClass.NODE if len(node.gpus) == 1 else None
+    return max(found, key=lambda kind: RANK[kind])
+
+
+def group_sizes(view: NodeView) -> Mapping[int, int]:
+    """For each free GPU: how many free GPUs, itself included, share its link domain."""
+    if view.link is None or view.node.topology is None:
+        return {}
+    classes = class_matrix(view.node.topology)
+    least = RANK[view.link]
+    free = view.seats.free
+    if view.group == len(free):
+        return dict.fromkeys(free, view.group)
+    return {
+        a: 1
+        + largest_group(view.node, [b for b in free if b != a and RANK[classes[a][b]] >= least], view.link)
+        for a in free
+    }
+
+
+def links_note(node: Node) -> str:
+    """ "NV12 all to all", "NV12 between some, PXB, SYS", "PCIe, no NVLink", "links not told"."""
+    if not knows_links(node) or node.topology is None:
+        return "links not told"
+    codes: dict[str, int] = {}
+    for a, row in enumerate(node.topology.links):
+        for b, code in enumerate(row):
+            if a != b:
+                codes[code] = codes.get(code, 0) + 1
+    if not codes:
+        return "one GPU a node"
+    if len(codes) == 1:
+        return f"{next(iter(codes))} all to all"
+    if best_link(node) is LinkClass.NVLINK:
+        return f"{max(codes, key=lambda code: (code[:1] in 'NXHM', codes[code]))} between some"
+    return "PCIe, no NVLink"

@@ -1,0 +1,44 @@
+"""Cluster text made safe to look at: escaped, and with nothing invisible left in it.
+
+A pod or node may carry any text. Bidirectional controls can turn a name around, zero-width and
+control characters can hide part of it; each is shown as its code point. Spreadsheets run cells
+that begin like a formula, so exports put an apostrophe before those.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from html import escape
+
+_PLAIN = re.compile(r"[\x21-\x7e]*(?: [\x21-\x7e]+)*")
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
+_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+def visible(text: object) -> str:
+    """The text with every invisible or direction-changing character written as ⟨U+202E⟩. Not escaped."""
+    word = str(text)
+    if _PLAIN.fullmatch(word):
+        return word
+    return "".join(_show(letter) for letter in word)
+
+
+def _show(letter: str) -> str:
+    return f"\u27e8U+{ord(letter):04X}\u27e9" if unicodedata.category(letter) in _HIDDEN else letter
+
+
+def shown(text: object) -> str:
+    """`visible`, escaped for HTML and SVG text and attributes."""
+    return escape(visible(text))
+
+
+def cell_text(value: object) -> object:
+    """One value for a CSV cell: numbers stay, text that a spreadsheet could run is neutralised."""
+    if isinstance(value, (int, float)):
+        return value
+    word = visible(value)
+    if _NUMBER.fullmatch(word):
+        return word
+    return f"'{word}" if word.lstrip(" ").startswith(_FORMULA_STARTS) else word

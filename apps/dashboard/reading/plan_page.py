@@ -1,0 +1,204 @@
+"""What the page of a plan says: facts, the moves table, and the checklist beside the decision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from apps.dashboard.reading.marks import Mark
+from apps.dashboard.reading.times import duration, seconds_since
+from apps.dashboard.reading.words import listing, plural
+from apps.planner.plan import Goal, Move, Plan
+from apps.planner.snapshot import Snapshot
+from apps.plans.models import PlanVersion
+from apps.plans.models import Plan as PlanRow
+from apps.plans.states import PlanState
+
+STATES: Mapping[str, tuple[str, str, str]] = {
+    PlanState.DRAFT: ("Draft", "", "ring"),
+    PlanState.PROPOSED: ("Proposed, waits for approval", "info", "half"),
+    PlanState.APPROVED: ("Approved", "ok", "ok"),
+    PlanState.REJECTED: ("Rejected", "", "x"),
+    PlanState.STALE: ("Stale", "bad", "oct"),
+    PlanState.EXPIRED: ("Expired", "", "x"),
+    PlanState.WITHDRAWN: ("Withdrawn", "", "x"),
+}
+RISKS = {"low": "ok", "medium": "warn", "high": "bad"}
+
+
+@dataclass(frozen=True, slots=True)
+class MoveLine:
+    """dry_run: (word, tone) or None while nobody asked the API server."""
+
+    move: Move
+    mark: Mark | None
+    dry_run: tuple[str, str] | None
+    dry_run_message: str
+    grace: str
+    checkpoint: str
+    cost: str
+    risk_tone: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    number: int
+    moves: int
+    lines: tuple[MoveLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    name: str
+    value: str
+    note: str
+
+
+def tell_facts(plan: Plan, version: PlanVersion, changes: Sequence[str] | None) -> list[Fact]:
+    """changes: what no longer fits; None when that is not asked any more (the plan is decided)."""
+    waves = len({move.wave for move in plan.moves})
+    gpus = sum(move.gpus for move in plan.moves)
+    workloads = len({move.workload_uid or move.pod_uid for move in plan.moves})
+    age = duration(seconds_since(version.snapshot_taken_at) or 0)
+    fits = "" if changes is None else ", still matches" if not changes else ", no longer matches"
+    number = version.snapshot_id or "no longer kept"
+    return [
+        Fact("Gain", gain(plan), _gain_note(plan)),
+        Fact(
+            "Moves",
+            f"{len(plan.moves)}, in {plural(waves, 'wave')}",
+            f"{plural(gpus, 'GPU')}, {plural(workloads, 'workload')}",
+        ),
+        Fact("Distance from optimum", *_distance(plan)),
+        Fact("Cost", duration(plan.cost), "of GPU time interrupted, weighted"),
+        Fact("Snapshot", f"{age} old", f"{number}{fits}"),
+    ]
+
+
+def gain(plan: Plan) -> str:
+    if plan.freed_nodes:
+        return f"frees {plural(len(plan.freed_nodes), 'node')}"
+    return f"starts {plural(len(plan.unlocked), 'workload')}" if plan.unlocked else "nothing"
+
+
+def _gain_note(plan: Plan) -> str:
+    if plan.unlocked:
+        names = [key.partition("/")[2] or key for key in plan.unlocked]
+        return f"unlocks {listing(names, 3)} ({plural(plan.unlocked_gpus, 'GPU')})"
+    return listing(list(plan.freed_nodes), 3) if plan.freed_nodes else plan.sentence
+
+
+def _distance(plan: Plan) -> tuple[str, str]:
+    bound = f"{plan.lower_bound:g}"
+    what = (
+        f"at most {bound} nodes"
+        if plan.goal is Goal.FREE_NODES
+        else f"at least {plural(int(plan.lower_bound), 'move')}"
+    )
+    if plan.proven_optimal:
+        return "proven optimal", f"bound: {what}"
+    return f"within {plan.gap * 100:.0f} %", f"bound: {what}; not proven optimal"
+
+
+def list_waves(
+    plan: Plan, snapshot: Snapshot | None, marks: Mapping[str, Mark], dry_runs: Mapping[str, Any]
+) -> list[Wave]:
+    """dry_runs: rows of the eviction dry run by pod uid."""
+    waves: dict[int, list[MoveLine]] = {}
+    for move in plan.moves:
+        waves.setdefault(move.wave, []).append(_move_line(move, snapshot, marks, dry_runs.get(move.pod_uid)))
+    return [Wave(number, len(lines), tuple(lines)) for number, lines in sorted(waves.items())]
+
+
+def _move_line(move: Move, snapshot: Snapshot | None, marks: Mapping[str, Mark], dry_run: Any) -> MoveLine:
+    pod = snapshot.pods.get(move.pod_uid) if snapshot else None
+    verdict = None
+    if dry_run is not None:
+        verdict = ("passes", "ok") if dry_run.allowed else ("refused", "bad")
+    checkpoint = "not known"
+    if pod is not None:
+        since = seconds_since(pod.checkpointed_at)
+        checkpoint = f"{duration(since)} ago" if since is not None else "none known"
+    return MoveLine(
+        move=move,
+        mark=marks.get(move.pod_uid),
+        dry_run=verdict,
+        dry_run_message=dry_run.message if dry_run is not None else "",
+        grace=duration(pod.grace_seconds) if pod is not None else "not known",
+        checkpoint=checkpoint,
+        cost=duration(move.cost),
+        risk_tone=RISKS.get(move.risk_level, "warn"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """blocks: the approval would be refused for this."""
+
+    tone: str
+    text: str
+    blocks: bool = False
+
+    @property
+    def symbol(self) -> str:
+        return {"ok": "ok", "bad": "oct", "warn": "tri"}[self.tone]
+
+
+def own_part(row: PlanRow, user: Any) -> str:
+    """What the person had to do with the plan: "asked for", "edited" or "proposed"; "" for somebody else."""
+    parts = {row.created_by_id: "asked for", row.edited_by_id: "edited", row.proposed_by_id: "proposed"}
+    return parts.get(user.pk, "")
+
+
+def check_decision(
+    row: PlanRow,
+    user: Any,
+    *,
+    may_approve: bool,
+    changes: Sequence[str],
+    lines: Sequence[MoveLine],
+    is_stale_view: bool,
+) -> list[Check]:
+    """Everything that the approval will ask again, as far as it can be seen now."""
+    checks = []
+    part = own_part(row, user)
+    if is_stale_view:
+        checks.append(
+            Check("bad", "The snapshot is too old to decide on: the cluster is not heard from", True)
+        )
+    elif changes:
+        checks.append(
+            Check("bad", f"{plural(len(changes), 'fact')} changed since the snapshot: {changes[0]}", True)
+        )
+    else:
+        checks.append(Check("ok", "The snapshot still matches the cluster"))
+    checks.append(_check_dry_runs(lines))
+    if part:
+        checks.append(Check("bad", f"You {part} this plan: somebody else must approve it", True))
+    else:
+        checks.append(Check("ok", f"You are not the requester ({row.created_by.get_username()})"))
+    if not may_approve:
+        checks.append(Check("bad", f"You have no approver role on {row.cluster.name}", True))
+    checks += _check_losses(lines)
+    return checks
+
+
+def _check_dry_runs(lines: Sequence[MoveLine]) -> Check:
+    asked = [line for line in lines if line.dry_run is not None]
+    refused = [line.move.order for line in asked if line.dry_run and line.dry_run[1] == "bad"]
+    if refused:
+        return Check("bad", f"Eviction dry run refused for move {listing([str(n) for n in refused])}")
+    if len(asked) < len(lines):
+        return Check("warn", f"Eviction dry run has answered for {len(asked)} of {len(lines)} moves")
+    return Check("ok", f"Dry run: all {len(lines)} evictions would be allowed")
+
+
+def _check_losses(lines: Sequence[MoveLine]) -> list[Check]:
+    risky = [line for line in lines if line.move.risk_level != "low"]
+    found = [
+        Check("warn", f"Move {line.move.order}: {line.move.risk}") for line in risky[:3] if line.move.risk
+    ]
+    if len(risky) > 3:
+        found.append(Check("warn", f"{len(risky) - 3} more moves carry a risk, see the table"))
+    return found

@@ -1,0 +1,165 @@
+"""Everything that the page of one plan shows, put together from plans, snapshots and executions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils import timezone
+from django.utils.safestring import SafeString
+
+from apps.accounts import queries as accounts
+from apps.accounts.rights import Action
+from apps.clusters import queries as clusters
+from apps.dashboard.drawings.moves import draw_moves, draw_strip_after, draw_strip_before
+from apps.dashboard.reading.keys import key_of
+from apps.dashboard.reading.measures import Measures
+from apps.dashboard.reading.moving import Stage, stage_moves
+from apps.dashboard.reading.picture import mark_pods, view_nodes
+from apps.dashboard.reading.plan_page import (
+    STATES,
+    Check,
+    Fact,
+    Wave,
+    check_decision,
+    list_waves,
+    own_part,
+    tell_facts,
+)
+from apps.dashboard.reading.times import age_of
+from apps.dashboard.reading.words import plural
+from apps.executions import queries as executions
+from apps.planner.plan import Plan
+from apps.planner.snapshot import Snapshot
+from apps.plans import queries
+from apps.plans.models import Decision, PlanVersion
+from apps.plans.models import Plan as PlanRow
+from apps.plans.states import PlanState
+
+MOST_DRAWN = 24
+DECIDABLE = (PlanState.DRAFT, PlanState.PROPOSED, PlanState.APPROVED)
+
+
+@dataclass(frozen=True, slots=True)
+class Mini:
+    """A node's strip for narrow screens."""
+
+    name: str
+    before: SafeString
+    after: SafeString
+    before_note: str
+    after_note: str
+    is_freed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PlanPicture:
+    """progress: computing, ready, empty or failed. blocked: why Approve is off, "" if it is on."""
+
+    state: tuple[str, str, str]
+    progress: str
+    version: PlanVersion | None = None
+    plan: Plan | None = None
+    facts: Sequence[Fact] = ()
+    waves: Sequence[Wave] = ()
+    map: SafeString | str = ""
+    minis: Sequence[Mini] = ()
+    undrawn: int = 0
+    changes: Sequence[str] = ()
+    checks: Sequence[Check] = ()
+    blocked: str = ""
+    part: str = ""
+    decision: Decision | None = None
+    runs: Sequence[Any] = ()
+    dry_run_at: Any = None
+    can_withdraw: bool = False
+    decide_key: str = ""
+
+
+def draw_plan(row: PlanRow, user: Any) -> PlanPicture:
+    version = queries.current_version(row)
+    progress = queries.progress_of(row, version)
+    own = own_part(row, user)
+    facts: dict[str, Any] = {"state": STATES[row.state], "progress": progress, "part": own}
+    rights = accounts.actions_on(user, row.cluster)
+    is_author = user.pk in (row.created_by_id, row.edited_by_id) and Action.PLAN in rights
+    facts["can_withdraw"] = (
+        row.state in DECIDABLE and not row.begun_at and (is_author or Action.ADMINISTER in rights)
+    )
+    if version is not None:
+        facts |= _draw_version(row, version, user, may_approve=Action.APPROVE in rights)
+    facts["decide_key"] = key_of(
+        row.state,
+        row.version_number,
+        row.begun_at,
+        progress,
+        own,
+        sorted(rights),
+        facts.get("blocked"),
+        [check.text for check in facts.get("checks", ())],
+        [run.pk for run in facts.get("runs", ())],
+    )
+    return PlanPicture(**facts)
+
+
+def _draw_version(row: PlanRow, version: PlanVersion, user: Any, *, may_approve: bool) -> dict[str, Any]:
+    plan = queries.open_plan(version)
+    snapshot = clusters.open_snapshot(version.snapshot) if version.snapshot else None
+    changes = (
+        queries.compare_with_now(version).changes if row.state in DECIDABLE and not row.begun_at else None
+    )
+    dry_runs = list(executions.dry_run_of(version))
+    marks = mark_pods(snapshot, view_nodes(snapshot, Measures()))[0] if snapshot else {}
+    waves = list_waves(plan, snapshot, marks, {one.pod_uid: one for one in dry_runs})
+    lines = [line for wave in waves for line in wave.lines]
+    newest = clusters.latest_snapshot(row.cluster)
+    is_old = age_of(newest.taken_at if newest else None).state == "stale"
+    checks = check_decision(
+        row, user, may_approve=may_approve, changes=changes or (), lines=lines, is_stale_view=is_old
+    )
+    return {
+        "version": version,
+        "plan": plan,
+        "facts": tell_facts(plan, version, changes),
+        "waves": waves,
+        "changes": changes or (),
+        "checks": checks,
+        "blocked": _why_blocked(row, checks),
+        "decision": row.decisions.filter(version=version).select_related("decided_by").first(),
+        "runs": list(executions.executions_of(row)),
+        "dry_run_at": max((one.at for one in dry_runs), default=None),
+        **_draw_map(snapshot, plan, marks),
+    }
+
+
+def _why_blocked(row: PlanRow, checks: Sequence[Check]) -> str:
+    if row.state != PlanState.PROPOSED:
+        return f"the plan is {STATES[row.state][0].lower()}"
+    if row.expires_at is not None and row.expires_at <= timezone.now():
+        return f"it expired at {row.expires_at:%H:%M} UTC"
+    return next((check.text for check in checks if check.blocks), "")
+
+
+def _draw_map(snapshot: Snapshot | None, plan: Plan, marks: dict) -> dict[str, Any]:
+    if snapshot is None or not plan.moves:
+        return {}
+    stages = stage_moves(snapshot, plan)
+    pins = {move.pod_uid: move.order for move in plan.moves}
+    drawn = stages[:MOST_DRAWN]
+    return {
+        "map": draw_moves(drawn, plan.moves, marks, f"After {plural(len(plan.moves), 'move')}"),
+        "minis": [_mini(stage, marks, pins) for stage in drawn],
+        "undrawn": len(stages) - len(drawn),
+    }
+
+
+def _mini(stage: Stage, marks: dict, pins: dict) -> Mini:
+    return Mini(
+        name=stage.view.node.name,
+        before=draw_strip_before(stage, marks, pins),
+        after=draw_strip_after(stage, marks, pins),
+        before_note=f"{stage.view.free} free" if stage.view.free else "full",
+        after_note=stage.note,
+        is_freed=stage.is_freed,
+    )

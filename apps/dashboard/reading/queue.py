@@ -1,0 +1,73 @@
+"""One waiting workload as the queue page shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from apps.dashboard.reading.callout import shape_of
+from apps.dashboard.reading.times import duration, seconds_since
+from apps.planner.waiting import WaitingWorkload
+
+REASONS: Mapping[str, tuple[str, str]] = {
+    "gpus-scattered": ("Fragmented", "warn"),
+    "not-enough-gpus": ("Too few GPUs", "bad"),
+    "link": ("Link class", "warn"),
+    "link-unknown": ("Links unknown", "warn"),
+    "cpu": ("CPU short", "warn"),
+    "memory": ("Memory short", "warn"),
+    "storage": ("Storage short", "warn"),
+    "pods": ("Pod count", "warn"),
+    "port": ("Port taken", "warn"),
+    "volume": ("Volume", "warn"),
+    "node-selector": ("Node selector", "warn"),
+    "no-such-gpu": ("No such GPU", "bad"),
+    "taint": ("Taint", "warn"),
+    "cordoned": ("Cordoned", "warn"),
+    "not-ready": ("Nodes not ready", "bad"),
+    "pod-affinity": ("Pod affinity", "warn"),
+    "spread": ("Spread", "warn"),
+    "gang-incomplete": ("Gang incomplete", "info"),
+    "gang-room": ("Gang room", "warn"),
+    "gated": ("Gated", "info"),
+    "fits": ("In turn", ""),
+    "other-scheduler": ("Other scheduler", "info"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLine:
+    position: int
+    waiting: WaitingWorkload
+    shape: str
+    seconds: float
+    wait: str
+    reason: str
+    tone: str
+    rejections: str
+
+    @property
+    def can_plan(self) -> bool:
+        """Whether moving pods could help at all: it asks for GPUs and does not merely wait for its turn."""
+        return bool(self.waiting.gpus_per_pod) and self.waiting.reason_code not in (
+            "fits",
+            "gated",
+            "gang-incomplete",
+        )
+
+
+def describe_waiting(position: int, waiting: WaitingWorkload) -> QueueLine:
+    seconds = seconds_since(waiting.since) or 0.0
+    unknown = (waiting.reason_code.replace("-", " ").capitalize(), "warn")
+    word, tone = REASONS.get(waiting.reason_code, unknown)
+    counts = [f"{count} {reason}" for reason, count in waiting.node_counts.items()]
+    return QueueLine(
+        position=position,
+        waiting=waiting,
+        shape=shape_of(waiting),
+        seconds=seconds,
+        wait=duration(seconds),
+        reason=word,
+        tone=tone,
+        rejections=", ".join(counts[:5]) + (f" and {len(counts) - 5} more" if len(counts) > 5 else ""),
+    )

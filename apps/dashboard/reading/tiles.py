@@ -1,0 +1,53 @@
+"""The five numbers on top of the grid, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from apps.dashboard.drawings.meters import draw_meter
+from apps.dashboard.reading.measures import Measures
+from apps.dashboard.reading.nodes import LINK_WORDS, NodeView
+from apps.dashboard.reading.picture import Totals
+from apps.dashboard.reading.words import amount
+
+
+def tell_tiles(totals: Totals, measures: Measures, views: Sequence[NodeView]) -> dict[str, Any]:
+    stranded = measures.stranded_gpus
+    share = (stranded or 0) / totals.schedulable if totals.schedulable else 0.0
+    return {
+        "totals": totals,
+        "measures": measures,
+        "used": amount(totals.used_milli),
+        "used_percent": f"{totals.used_share * 100:.0f}",
+        "meter": draw_meter(totals.used_share, share),
+        "stranded": amount((stranded or 0) * 1000),
+        "stranded_note": _stranded_note(totals, measures),
+        "gang_note": _gang_note(measures, views),
+    }
+
+
+def _stranded_note(totals: Totals, measures: Measures) -> str:
+    if not totals.free:
+        return "nothing is free"
+    if not measures.stranded_gpus:
+        return "every free GPU can serve a wanted shape"
+    return "free, but no wanted shape can use them"
+
+
+def _gang_note(measures: Measures, views: Sequence[NodeView]) -> str:
+    gang = measures.gang
+    if gang is None or not gang.gpus_per_pod:
+        return "no node can be measured"
+    if gang.pods:
+        return f"{gang.link}, each on one node"
+    best = max(
+        (view for view in views if view.is_schedulable),
+        key=lambda view: (view.group, view.free),
+        default=None,
+    )
+    if best is None or not best.free:
+        return f"no node has {gang.gpus_per_pod} linked GPUs free; none has any"
+    if best.link is None:
+        return f"no node has {gang.gpus_per_pod} free; {best.node.name} has {best.free}"
+    return f"no {gang.gpus_per_pod}-GPU node is free; best {best.group} by {LINK_WORDS[best.link]}, {best.node.name}"

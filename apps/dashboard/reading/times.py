@@ -1,0 +1,53 @@
+"""Ages and durations in words. Times themselves are shown in UTC; the browser adds the local time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.conf import settings
+from django.utils import timezone
+
+
+@dataclass(frozen=True, slots=True)
+class Age:
+    """state: live, late or stale (the style and the word); text: how the page says it."""
+
+    state: str
+    text: str
+    taken_at: datetime | None
+
+
+def age_of(taken_at: datetime | None) -> Age:
+    """Live under SNAPSHOT_LIVE_SECONDS, late under SNAPSHOT_STALE_SECONDS, then stale."""
+    if taken_at is None:
+        return Age("stale", "no snapshot yet", None)
+    seconds = max(0.0, (timezone.now() - taken_at).total_seconds())
+    words = f"as of {duration(seconds)} ago"
+    if seconds < settings.SNAPSHOT_LIVE_SECONDS:
+        return Age("live", words, taken_at)
+    if seconds < settings.SNAPSHOT_STALE_SECONDS:
+        return Age("late", f"{words}, late", taken_at)
+    return Age("stale", f"stale: {words}", taken_at)
+
+
+def duration(seconds: float) -> str:
+    """ "4 s", "47 min", "3 h 12 min", "2 days": two units at most, rounded down."""
+    whole = int(max(0, seconds))
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min" if minutes >= 10 or not rest else f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    return f"{hours // 24} days"
+
+
+def seconds_since(moment: datetime | float | None) -> float | None:
+    """moment: a datetime or epoch seconds, as snapshots carry them."""
+    if moment is None:
+        return None
+    stamp = moment.timestamp() if isinstance(moment, datetime) else moment
+    return max(0.0, timezone.now().timestamp() - stamp)

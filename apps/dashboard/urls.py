@@ -1,0 +1,28 @@
+"""Addresses of the pages. A cluster's own pages stand under its name."""
+
+from django.urls import path
+
+from apps.dashboard.views import executions, exports, governing, grid, node, plans, queue, shell
+
+urlpatterns = [
+    path("", shell.home, name="home"),
+    path("clusters/", governing.cluster_list, name="clusters"),
+    path("clusters/<slug:cluster>/", grid.grid, name="grid"),
+    path("clusters/<slug:cluster>/grid.csv", exports.grid_csv, name="grid-csv"),
+    path("clusters/<slug:cluster>/grid.json", exports.grid_json, name="grid-json"),
+    path("clusters/<slug:cluster>/nodes/<str:node>/", node.node, name="node"),
+    path("clusters/<slug:cluster>/nodes/<str:node>/panel/", grid.node_panel, name="node-panel"),
+    path("clusters/<slug:cluster>/queue/", queue.queue, name="queue"),
+    path("clusters/<slug:cluster>/queue.csv", exports.queue_csv, name="queue-csv"),
+    path("clusters/<slug:cluster>/queue.json", exports.queue_json, name="queue-json"),
+    path("clusters/<slug:cluster>/plans/", plans.plans, name="plans"),
+    path("clusters/<slug:cluster>/plans/<int:number>/", plans.plan, name="plan"),
+    path("clusters/<slug:cluster>/plans/<int:number>/<slug:verb>/", plans.decide, name="plan-decide"),
+    path("clusters/<slug:cluster>/executions/", executions.executions, name="executions"),
+    path("clusters/<slug:cluster>/executions/<int:number>/", executions.execution, name="execution"),
+    path(
+        "clusters/<slug:cluster>/executions/<int:number>/<slug:verb>/", executions.act, name="execution-act"
+    ),
+    path("audit/", governing.audit_list, name="audit"),
+    path("people/", governing.people, name="people"),
+]

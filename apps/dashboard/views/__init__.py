@@ -1,0 +1,1 @@
+"""The pages, one module each. They read through queries, change through services, and decide nothing."""

@@ -1,0 +1,150 @@
+"""Executions: the list, the live page of one, and pause, resume, cancel and roll back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_POST
+
+from apps.accounts.errors import Denied, NotVisible
+from apps.clusters import queries as clusters
+from apps.dashboard.reading.execution_page import (
+    KIND_WORDS,
+    MOVE_KINDS,
+    NODE_KINDS,
+    STATES,
+    count_progress,
+    draw_lanes,
+    list_blocked,
+    list_moves,
+    list_nodes,
+    tell_stopping,
+)
+from apps.dashboard.reading.keys import key_of
+from apps.dashboard.reading.measures import Measures
+from apps.dashboard.reading.outcome import tell_outcome
+from apps.dashboard.reading.picture import mark_pods, view_nodes
+from apps.dashboard.reading.problems import tell_problems
+from apps.dashboard.views.parts import part_unchanged, show_part
+from apps.dashboard.views.shell import Crumb, page, refuse, show, tell
+from apps.executions import errors, queries, services
+from apps.executions.models import Execution
+from apps.executions.states import ALLOWED, TERMINAL, ExecutionState
+from apps.plans import queries as plans
+
+LIST_LIVE_ON = "sse:execution throttle:1s, every 30s"
+PAGE_LIVE_ON = "sse:execution throttle:1s, every 5s"
+LIST_LENGTH, EVENTS_SHOWN = 100, 200
+
+
+@page
+def executions(request: HttpRequest, cluster: str) -> HttpResponse:
+    place = clusters.cluster_for(request.user, cluster)
+    found = queries.executions_for(request.user, place)[:LIST_LENGTH]
+    return show(
+        request,
+        "executions",
+        title="Executions",
+        here="Executions",
+        cluster=place,
+        snapshot_row=clusters.latest_snapshot(place),
+        live_on=LIST_LIVE_ON,
+        context={
+            "executions": [(one, STATES[one.state]) for one in found],
+            "problems": tell_problems(place),
+            "limit": LIST_LENGTH,
+        },
+    )
+
+
+def _find(request: HttpRequest, cluster: str, number: int) -> Execution:
+    place = clusters.cluster_for(request.user, cluster)
+    row = queries.execution_for(request.user, number)
+    if row.plan.cluster_id != place.pk:
+        raise Http404(f"cluster {cluster} has no execution {number}")
+    return row
+
+
+@page
+def execution(request: HttpRequest, cluster: str, number: int) -> HttpResponse:
+    row = _find(request, cluster, number)
+    context: dict[str, Any] = {"execution": row, "state": STATES[row.state], **_actions(row)}
+    if request.GET.get("part") == "actions":
+        if part_unchanged(request, context["actions_key"]):
+            return HttpResponse(status=204)
+        return show_part(request, "pages/execution_actions.html", row.plan.cluster, context)
+    context |= _draw(row)
+    return show(
+        request,
+        "execution",
+        title=f"Execution {row.pk}",
+        here="Executions",
+        cluster=row.plan.cluster,
+        snapshot_row=clusters.latest_snapshot(row.plan.cluster),
+        crumbs=(Crumb("Executions", reverse("executions", args=[cluster])),),
+        live_on=PAGE_LIVE_ON,
+        context=context,
+    )
+
+
+def _actions(row: Execution) -> dict[str, Any]:
+    """Which of the four ways on or out the state allows now."""
+    allowed = ALLOWED[ExecutionState(row.state)]
+    can_resume = row.state in (ExecutionState.PAUSED, ExecutionState.NEEDS_HUMAN)
+    return {
+        "actions_key": key_of(row.state),
+        "can_pause": ExecutionState.PAUSED in allowed,
+        "can_resume": can_resume,
+        "can_cancel": ExecutionState.CANCELLING in allowed,
+        "can_roll_back": ExecutionState.ROLLING_BACK in allowed,
+        "is_over": row.state in TERMINAL,
+    }
+
+
+def _draw(row: Execution) -> dict[str, Any]:
+    steps = list(queries.steps_of(row))
+    plan = plans.open_plan(row.version)
+    snapshot = clusters.open_snapshot(row.version.snapshot) if row.version.snapshot else None
+    marks = mark_pods(snapshot, view_nodes(snapshot, Measures()))[0] if snapshot else {}
+    return {
+        "progress": count_progress(steps),
+        "has_steps": bool(steps),
+        "waves": list_moves(steps, plan, marks, row.started_at),
+        "nodes": list_nodes(steps, row.started_at),
+        "move_heads": [KIND_WORDS[kind] for kind in MOVE_KINDS],
+        "node_heads": [KIND_WORDS[kind] for kind in NODE_KINDS],
+        "blocked": list_blocked(steps),
+        "lanes": draw_lanes(row, steps, plan, timezone.now()),
+        "events": queries.events_of(row).order_by("-id")[:EVENTS_SHOWN],
+        "stopping": tell_stopping(row, steps),
+        "outcome": tell_outcome(row),
+        "problems": tell_problems(row.plan.cluster),
+    }
+
+
+@page
+@require_POST
+def act(request: HttpRequest, cluster: str, number: int, verb: str) -> HttpResponse:
+    row = _find(request, cluster, number)
+    known = {
+        "pause": (services.pause, "It pauses: nothing new is started."),
+        "resume": (services.resume, "It goes on."),
+        "cancel": (services.cancel, "It is being cancelled."),
+        "roll-back": (services.roll_back, "It is being rolled back."),
+    }
+    if verb not in known:
+        raise Http404(f"nobody can {verb} an execution")
+    service, told = known[verb]
+    try:
+        service(execution_id=row.pk, actor=request.user, reason=request.POST.get("reason", "")[:500])
+    except NotVisible:
+        raise
+    except (Denied, errors.ExecutionError) as error:
+        refuse(request, error)
+    else:
+        tell(request, told)
+    return redirect("execution", cluster, number)

@@ -1,0 +1,122 @@
+"""The grid and the queue as files: CSV for spreadsheets (formulas neutralised), JSON for programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+
+from apps.clusters import queries as clusters
+from apps.clusters.models import Cluster, Snapshot
+from apps.dashboard.reading.measures import read_measures
+from apps.dashboard.reading.nodes import NodeView
+from apps.dashboard.reading.picture import view_nodes
+from apps.dashboard.reading.plain import cell_text
+from apps.dashboard.views.shell import page
+from apps.fragmentation import queries as fragmentation
+from apps.pending import queries as pending
+
+
+@page
+def grid_csv(request: HttpRequest, cluster: str) -> HttpResponse:
+    place, row, rows = _grid_rows(request, cluster)
+    return _csv(f"{place.name}-grid-{row.pk}", rows)
+
+
+@page
+def grid_json(request: HttpRequest, cluster: str) -> HttpResponse:
+    place, row, rows = _grid_rows(request, cluster)
+    return _json(f"{place.name}-grid-{row.pk}", place, row, "nodes", rows)
+
+
+@page
+def queue_csv(request: HttpRequest, cluster: str) -> HttpResponse:
+    place, row, rows = _queue_rows(request, cluster)
+    return _csv(f"{place.name}-queue-{row.pk}", rows)
+
+
+@page
+def queue_json(request: HttpRequest, cluster: str) -> HttpResponse:
+    place, row, rows = _queue_rows(request, cluster)
+    return _json(f"{place.name}-queue-{row.pk}", place, row, "pending", rows)
+
+
+def _newest(request: HttpRequest, cluster: str) -> tuple[Cluster, Snapshot]:
+    place = clusters.cluster_for(request.user, cluster)
+    row = clusters.latest_snapshot(place)
+    if row is None:
+        raise Http404(f"no snapshot of {cluster} is known yet")
+    return place, row
+
+
+def _grid_rows(request: HttpRequest, cluster: str) -> tuple[Cluster, Snapshot, list[dict[str, Any]]]:
+    place, row = _newest(request, cluster)
+    picture = clusters.open_snapshot(row)
+    views = view_nodes(picture, read_measures(fragmentation.latest_report(place)))
+    return place, row, [_grid_row(view) for view in sorted(views, key=lambda view: view.node.name)]
+
+
+def _grid_row(view: NodeView) -> dict[str, Any]:
+    node = view.node
+    return {
+        "node": node.name,
+        "model": node.model,
+        "pool": node.pool,
+        "rack": node.rack,
+        "zone": node.zone,
+        "state": view.state.word,
+        "gpus": view.seats.size,
+        "gpus_free": view.free,
+        "gpus_unhealthy": len(view.seats.bad),
+        "gpus_used_milli": view.used_milli,
+        "largest_free_link_group": view.group if view.link else None,
+        "link": str(view.link) if view.link else None,
+        "worth": round(view.worth, 3) if view.worth else 0,
+        "blocked_share": round(view.blocked, 4) if view.blocked is not None else None,
+        "holders_known": view.seats.is_told,
+        "warnings": " ".join(node.warnings),
+    }
+
+
+def _queue_rows(request: HttpRequest, cluster: str) -> tuple[Cluster, Snapshot, list[dict[str, Any]]]:
+    place, row = _newest(request, cluster)
+    waiting = pending.waiting_workloads(clusters.open_snapshot(row))
+    rows = [
+        {
+            "position": position,
+            "workload": one.key,
+            "namespace": one.namespace,
+            "pods": len(one.pods),
+            "gpus_per_pod": one.gpus_per_pod,
+            "link": one.link,
+            "priority": one.priority,
+            "waiting_since_epoch_seconds": one.since,
+            "reason": one.reason_code,
+            "sentence": one.sentence,
+            "unblocking": one.unblocking,
+        }
+        for position, one in enumerate(waiting, 1)
+    ]
+    return place, row, rows
+
+
+def _csv(name: str, rows: Sequence[dict[str, Any]]) -> HttpResponse:
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(rows[0] if rows else ["nothing"])
+    writer.writerows([["" if value is None else cell_text(value) for value in row.values()] for row in rows])
+    answer = HttpResponse(out.getvalue(), content_type="text/csv; charset=utf-8")
+    answer["Content-Disposition"] = f'attachment; filename="{name}.csv"'
+    return answer
+
+
+def _json(
+    name: str, place: Cluster, row: Snapshot, what: str, rows: Sequence[dict[str, Any]]
+) -> HttpResponse:
+    body = {"cluster": place.name, "snapshot": row.pk, "taken_at": row.taken_at.isoformat(), what: rows}
+    answer = JsonResponse(body, json_dumps_params={"indent": 1})
+    answer["Content-Disposition"] = f'attachment; filename="{name}.json"'
+    return answer

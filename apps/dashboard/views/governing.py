@@ -1,0 +1,138 @@
+"""Audit, clusters and users: who did what, what is watched, who may do what."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_http_methods
+
+from apps.accounts import queries as accounts
+from apps.accounts.errors import Denied, NotVisible
+from apps.accounts.models import RoleGrant, User
+from apps.accounts.rights import Action
+from apps.accounts.services import authorize
+from apps.audit import queries as audit
+from apps.clusters import errors as cluster_errors
+from apps.clusters import queries as clusters
+from apps.clusters import services as cluster_services
+from apps.clusters.models import Cluster
+from apps.dashboard.reading.problems import tell_problems
+from apps.dashboard.reading.times import age_of
+from apps.dashboard.views.shell import page, refuse, show, tell
+
+ENTRIES_A_PAGE = 100
+LONGEST_KUBECONFIG = 256 * 1024
+
+
+@page
+def audit_list(request: HttpRequest) -> HttpResponse:
+    """The ledger, newest first: of the clusters on which this person is auditor, or of everything."""
+    sees_all = accounts.may(request.user, Action.AUDIT, None)
+    ids = accounts.clusters_visible_to(request.user, Action.AUDIT)
+    if not sees_all and not ids:
+        authorize(request.user, Action.AUDIT, None, subject="audit ledger")
+    names = set(Cluster.objects.filter(pk__in=ids).values_list("name", flat=True))
+    entries = audit.entries_visible(None if sees_all else names)
+    wanted = {
+        name: request.GET.get(name, "")[:120].strip() for name in ("cluster", "action", "subject", "actor")
+    }
+    entries = _filter(entries, wanted)
+    before = request.GET.get("before", "")
+    if before.isdecimal() and len(before) < 19:
+        entries = entries.filter(pk__lt=int(before))
+    shown = list(entries[: ENTRIES_A_PAGE + 1])
+    more = shown[ENTRIES_A_PAGE - 1].pk if len(shown) > ENTRIES_A_PAGE else None
+    return show(
+        request,
+        "audit",
+        title="Audit",
+        here="Audit",
+        live_on="never",
+        context={
+            "entries": shown[:ENTRIES_A_PAGE],
+            "more": more,
+            "wanted": wanted,
+            "names": sorted(names),
+            "is_filtered": any(wanted.values()) or bool(before),
+        },
+    )
+
+
+def _filter(entries: Any, wanted: dict[str, str]) -> Any:
+    if wanted["cluster"]:
+        entries = entries.filter(cluster=wanted["cluster"])
+    if wanted["action"]:
+        entries = entries.filter(action__icontains=wanted["action"])
+    if wanted["subject"]:
+        entries = entries.filter(subject__icontains=wanted["subject"])
+    if wanted["actor"]:
+        entries = entries.filter(actor__username__icontains=wanted["actor"])
+    return entries
+
+
+@page
+@require_http_methods(["GET", "HEAD", "POST"])
+def cluster_list(request: HttpRequest) -> HttpResponse:
+    if request.method == "POST":
+        return _add_cluster(request)
+    rows = []
+    for cluster in clusters.visible_clusters(request.user):
+        snapshot = clusters.latest_snapshot(cluster)
+        rows.append((cluster, age_of(snapshot.taken_at if snapshot else None), tell_problems(cluster)))
+    return show(
+        request,
+        "clusters",
+        title="Clusters",
+        here="Clusters",
+        live_on="every 10s",
+        context={"rows": rows, "may_add": accounts.may(request.user, Action.ADMINISTER, None)},
+    )
+
+
+def _add_cluster(request: HttpRequest) -> HttpResponse:
+    """The kubeconfig comes as a file or as text; it is never shown again."""
+    upload = request.FILES.get("file")
+    text = request.POST.get("kubeconfig", "")
+    try:
+        if upload is not None:
+            text = _read_upload(upload)
+        cluster = cluster_services.register_cluster(
+            actor=request.user, name=request.POST.get("name", "").strip(), kubeconfig=text
+        )
+    except NotVisible:
+        raise
+    except (Denied, cluster_errors.ClusterError) as error:
+        refuse(request, error)
+        return redirect("clusters")
+    tell(
+        request,
+        f"Cluster {cluster.name} is registered (Kubernetes {cluster.version}). Its first picture follows.",
+    )
+    return redirect("grid", cluster.name)
+
+
+def _read_upload(upload: Any) -> str:
+    if upload.size > LONGEST_KUBECONFIG:
+        raise cluster_errors.BadKubeconfig(f"the file has {upload.size:,} bytes: that is no kubeconfig")
+    try:
+        return upload.read().decode()
+    except UnicodeDecodeError as error:
+        raise cluster_errors.BadKubeconfig(
+            "the file is no UTF-8 text: export the kubeconfig again"
+        ) from error
+
+
+@page
+def people(request: HttpRequest) -> HttpResponse:
+    """Who may do what where; for admins of the whole console."""
+    authorize(request.user, Action.ADMINISTER, None, subject="users")
+    roles: dict[int, list[str]] = defaultdict(list)
+    for grant in RoleGrant.objects.select_related("cluster").order_by("role", "cluster__name"):
+        roles[grant.user_id].append(
+            f"{grant.role} on {grant.cluster.name if grant.cluster else 'every cluster'}"
+        )
+    rows = [(person, roles[person.pk]) for person in User.objects.order_by("username")]
+    return show(request, "people", title="Users", here="Users", live_on="never", context={"people": rows})

@@ -1,0 +1,84 @@
+"""The page of one node: links, holders, pods with movability, MIG layouts, warnings, taints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
+
+from apps.clusters import queries as clusters
+from apps.dashboard.drawings.grid import Brush, draw_strip
+from apps.dashboard.drawings.topology import SCALE, draw_matrix, draw_nics
+from apps.dashboard.reading.measures import read_measures
+from apps.dashboard.reading.node_page import (
+    list_devices,
+    list_fits,
+    list_layouts,
+    list_pods,
+    tell_facts,
+    tell_links,
+)
+from apps.dashboard.reading.nodes import NodeView
+from apps.dashboard.reading.picture import mark_pods, view_nodes
+from apps.dashboard.reading.problems import tell_problems
+from apps.dashboard.views.shell import Crumb, page, show
+from apps.fragmentation import queries as fragmentation
+
+LIVE_ON = "sse:snapshot throttle:1s, every 30s"
+
+
+@page
+def node(request: HttpRequest, cluster: str, node: str) -> HttpResponse:
+    place = clusters.cluster_for(request.user, cluster)
+    row = clusters.latest_snapshot(place)
+    if row is None:
+        raise Http404(f"no snapshot of {cluster} is known yet")
+    picture = clusters.open_snapshot(row)
+    if node not in picture.nodes:
+        raise Http404(f"cluster {cluster} has no node {node}")
+    views = view_nodes(picture, read_measures(fragmentation.latest_report(place)))
+    view = next((view for view in views if view.node.name == node), None)
+    context: dict[str, Any] = {"node": picture.nodes[node], "problems": tell_problems(place)}
+    if view is not None:
+        marks, _ = mark_pods(picture, views)
+        pods = list_pods(picture, view, marks)
+        context |= {
+            "view": view,
+            "facts": tell_facts(view),
+            "pods": pods,
+            "movable": sum(line.verdict == "Movable" for line in pods),
+            "devices": list_devices(view, marks),
+            "layouts": list_layouts(view, marks),
+            "strip": draw_strip(view, Brush("work", marks, "")),
+            **_links(view),
+        }
+    return show(
+        request,
+        "node",
+        title=node,
+        here="Cluster grid",
+        cluster=place,
+        snapshot_row=row,
+        crumbs=(Crumb("Cluster grid", reverse("grid", args=[place.name])),),
+        live_on=LIVE_ON,
+        context=context,
+    )
+
+
+def _links(view: NodeView) -> dict[str, Any]:
+    node, why = view.node, tell_links(view.node)
+    if why or node.topology is None:
+        return {"no_links": why}
+    topology = node.topology
+    return {
+        "matrix": draw_matrix(node, view.seats.free, topology.links),
+        "matrix_rows": [(node.gpus[at].index, row) for at, row in enumerate(topology.links)],
+        "nics": draw_nics(node, [name for name, _ in topology.nics], topology.nic_links)
+        if topology.nic_links
+        else "",
+        "nic_count": len(topology.nic_links),
+        "scale": SCALE,
+        "fits": list_fits(view),
+        "topology": topology,
+    }

@@ -1,0 +1,191 @@
+"""Plans: the list, the page of one, asking for one, and every decision on it.
+
+A decision is a plain form: it calls one service and comes back to the page. What the service
+refuses stands on the page as one line.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_POST
+
+from apps.accounts.errors import Denied, NotVisible
+from apps.accounts.sessions import logged_in_at
+from apps.clusters import queries as clusters
+from apps.clusters.models import Cluster
+from apps.dashboard.reading.plan_page import STATES
+from apps.dashboard.reading.plan_picture import draw_plan
+from apps.dashboard.reading.problems import tell_problems
+from apps.dashboard.views.parts import part_unchanged, show_part
+from apps.dashboard.views.shell import Crumb, page, refuse, show, tell
+from apps.executions import errors as execution_errors
+from apps.executions import services as executions
+from apps.plans import errors as plan_errors
+from apps.plans import queries, services
+from apps.plans.models import Plan
+
+REFUSALS = (
+    Denied,
+    plan_errors.InvalidRequest,
+    plan_errors.NothingKnown,
+    plan_errors.WrongState,
+    plan_errors.OutdatedView,
+    plan_errors.DigestMismatch,
+    execution_errors.ExecutionError,
+)
+LIST_LIVE_ON = "sse:plan throttle:1s, every 30s"
+PAGE_LIVE_ON = "sse:plan throttle:1s, sse:execution throttle:2s, sse:snapshot throttle:5s, every 30s"
+LIST_LENGTH = 100
+
+
+@page
+@require_http_methods(["GET", "HEAD", "POST"])
+def plans(request: HttpRequest, cluster: str) -> HttpResponse:
+    place = clusters.cluster_for(request.user, cluster)
+    if request.method == "POST":
+        return _ask_for_plan(request, place)
+    rows = [(plan, STATES[plan.state]) for plan in queries.plans_for(request.user, place)[:LIST_LENGTH]]
+    return show(
+        request,
+        "plans",
+        title="Plans",
+        here="Plans",
+        cluster=place,
+        snapshot_row=clusters.latest_snapshot(place),
+        live_on=LIST_LIVE_ON,
+        context={"plans": rows, "problems": tell_problems(place), "limit": LIST_LENGTH},
+    )
+
+
+def _ask_for_plan(request: HttpRequest, place: Cluster) -> HttpResponse:
+    try:
+        plan = services.request_plan(
+            actor=request.user,
+            cluster=place,
+            goal=request.POST.get("goal", ""),
+            workload=request.POST.get("workload", ""),
+            max_moves=_whole(request.POST.get("max_moves") or "50", "max_moves"),
+        )
+    except NotVisible:
+        raise
+    except REFUSALS as error:
+        refuse(request, error)
+        return redirect("plans", place.name)
+    return redirect("plan", place.name, plan.pk)
+
+
+def _whole(text: str, name: str) -> int:
+    if not text.isdecimal() or len(text) > 6:
+        raise plan_errors.InvalidRequest(f"{name} must be a whole number of moves, not {text[:20]!r}")
+    return int(text)
+
+
+def _find(request: HttpRequest, cluster: str, number: int) -> Plan:
+    place = clusters.cluster_for(request.user, cluster)
+    plan = queries.plan_for(request.user, number)
+    if plan.cluster_id != place.pk:
+        raise Http404(f"cluster {cluster} has no plan {number}")
+    return plan
+
+
+@page
+def plan(request: HttpRequest, cluster: str, number: int) -> HttpResponse:
+    row = _find(request, cluster, number)
+    picture = draw_plan(row, request.user)
+    context: dict[str, Any] = {"picture": picture, "plan": row, "problems": tell_problems(row.cluster)}
+    if request.GET.get("part") == "decide":
+        if part_unchanged(request, picture.decide_key):
+            return HttpResponse(status=204)
+        return show_part(request, "pages/plan_decide.html", row.cluster, context)
+    return show(
+        request,
+        "plan",
+        title=f"Plan {row.pk}",
+        here="Plans",
+        cluster=row.cluster,
+        snapshot_row=clusters.latest_snapshot(row.cluster),
+        crumbs=(Crumb("Plans", reverse("plans", args=[cluster])),),
+        live_on=PAGE_LIVE_ON,
+        context=context,
+    )
+
+
+@page
+@require_POST
+def decide(request: HttpRequest, cluster: str, number: int, verb: str) -> HttpResponse:
+    row = _find(request, cluster, number)
+    act = VERBS.get(verb)
+    if act is None:
+        raise Http404(f"nobody can {verb} a plan")
+    try:
+        return act(request, row)
+    except NotVisible:
+        raise
+    except REFUSALS as error:
+        refuse(request, error)
+        return redirect("plan", cluster, number)
+
+
+def _back(row: Plan) -> HttpResponse:
+    return redirect("plan", row.cluster.name, row.pk)
+
+
+def _propose(request: HttpRequest, row: Plan) -> HttpResponse:
+    services.propose_plan(plan_id=row.pk, actor=request.user)
+    tell(request, f"Plan {row.pk} is proposed: an approver other than you decides now.")
+    return _back(row)
+
+
+def _approve(request: HttpRequest, row: Plan) -> HttpResponse:
+    services.approve_plan(
+        plan_id=row.pk,
+        digest=request.POST.get("digest", ""),
+        approver=request.user,
+        comment=request.POST.get("comment", "")[:2000],
+        logged_in_at=logged_in_at(request),
+    )
+    tell(request, f"Plan {row.pk} is approved: an operator can start it.")
+    return _back(row)
+
+
+def _reject(request: HttpRequest, row: Plan) -> HttpResponse:
+    comment = request.POST.get("comment", "")[:2000]
+    services.reject_plan(
+        plan_id=row.pk, digest=request.POST.get("digest", ""), approver=request.user, comment=comment
+    )
+    tell(request, f"Plan {row.pk} is rejected.")
+    return _back(row)
+
+
+def _withdraw(request: HttpRequest, row: Plan) -> HttpResponse:
+    services.withdraw_plan(plan_id=row.pk, actor=request.user)
+    tell(request, f"Plan {row.pk} is withdrawn.")
+    return _back(row)
+
+
+def _revise(request: HttpRequest, row: Plan) -> HttpResponse:
+    services.revise_plan(
+        plan_id=row.pk,
+        actor=request.user,
+        max_moves=_whole(request.POST.get("max_moves", ""), "max_moves"),
+    )
+    return _back(row)
+
+
+def _start(request: HttpRequest, row: Plan) -> HttpResponse:
+    execution = executions.start_execution(actor=request.user, plan_id=row.pk)
+    return redirect("execution", row.cluster.name, execution.pk)
+
+
+VERBS = {
+    "propose": _propose,
+    "approve": _approve,
+    "reject": _reject,
+    "withdraw": _withdraw,
+    "revise": _revise,
+    "start": _start,
+}

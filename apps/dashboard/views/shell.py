@@ -1,0 +1,171 @@
+"""The frame around every page: navigation, cluster switch, age, and which of it a live refetch needs.
+
+A page is two templates: `pages/<name>.html` and `pages/<name>_live.html`, the part that changes
+with the cluster. htmx asks for the same address again when an event arrives and gets the second alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+
+from apps.accounts import queries as accounts
+from apps.accounts.errors import Denied, NotVisible
+from apps.accounts.models import RoleGrant
+from apps.accounts.rights import Action
+from apps.accounts.services import record_denial
+from apps.clusters import queries as clusters
+from apps.clusters.models import Cluster, Snapshot
+from apps.dashboard.reading.times import age_of
+
+View = Callable[..., HttpResponse]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    text: str
+    href: str
+    here: bool = False
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    head: str
+    links: tuple[Link, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Crumb:
+    text: str
+    href: str
+
+
+def page(view: View) -> View:
+    """For people who are logged in. What they may not see is absent; what they may not do is said."""
+
+    @login_required
+    @wraps(view)
+    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        try:
+            answer = view(request, *args, **kwargs)
+        except NotVisible as error:
+            record_denial(error)
+            raise Http404(str(error)) from error
+        except Denied as error:
+            record_denial(error)
+            answer = render(request, "403.html", {"reason": str(error)}, status=403)
+        answer.headers["Cache-Control"] = "private, no-store"
+        return answer
+
+    return guarded
+
+
+def refuse(request: HttpRequest, error: Exception) -> None:
+    """A domain error becomes one line on the next page: what, where, what to do."""
+    messages.add_message(request, messages.ERROR, _sentence(str(error)), extra_tags="bad")
+
+
+def tell(request: HttpRequest, text: str) -> None:
+    messages.add_message(request, messages.SUCCESS, text, extra_tags="ok")
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] if text else "It was refused without a reason"
+
+
+def show(
+    request: HttpRequest,
+    name: str,
+    *,
+    title: str,
+    here: str,
+    cluster: Cluster | None = None,
+    snapshot_row: Snapshot | None = None,
+    crumbs: Sequence[Crumb] = (),
+    live_on: str = "",
+    context: Mapping[str, Any] | None = None,
+) -> HttpResponse:
+    """here: text of the navigation link that is current. live_on: events (htmx triggers) that refetch it."""
+    is_fragment = bool(request.htmx) and not request.htmx.history_restore_request  # type: ignore[attr-defined]
+    everything = {
+        "title": title,
+        "cluster": cluster,
+        "crumbs": crumbs,
+        "snapshot_row": snapshot_row,
+        "age": age_of(snapshot_row.taken_at if snapshot_row else None),
+        "live_seconds": settings.SNAPSHOT_LIVE_SECONDS,
+        "stale_seconds": settings.SNAPSHOT_STALE_SECONDS,
+        "live_on": live_on,
+        "live_template": f"pages/{name}_live.html",
+        "is_fragment": is_fragment,
+        "may": accounts.actions_on(request.user, cluster) if cluster else frozenset(),
+        **(context or {}),
+    }
+    if is_fragment:
+        return render(request, f"pages/{name}_live.html", everything)
+    everything |= _frame(request, cluster, here)
+    return render(request, f"pages/{name}.html", everything)
+
+
+def _frame(request: HttpRequest, cluster: Cluster | None, here: str) -> dict[str, Any]:
+    visible = list(clusters.visible_clusters(request.user))
+    shown_cluster = cluster or _remembered(request, visible)
+    if cluster is not None:
+        request.session["cluster"] = cluster.name
+    return {
+        "clusters": visible,
+        "switch_to": shown_cluster,
+        "nav": _navigation(request, shown_cluster, here),
+        "roles": sorted(_roles(request, cluster)),
+    }
+
+
+def _remembered(request: HttpRequest, visible: Sequence[Cluster]) -> Cluster | None:
+    name = request.session.get("cluster")
+    return next((cluster for cluster in visible if cluster.name == name), visible[0] if visible else None)
+
+
+def _roles(request: HttpRequest, cluster: Cluster | None) -> set[str]:
+    grants = RoleGrant.objects.filter(user_id=request.user.pk)
+    ids = {None, cluster.pk} if cluster else {None}
+    return {grant.role for grant in grants if grant.cluster_id in ids or cluster is None}
+
+
+def _navigation(request: HttpRequest, cluster: Cluster | None, here: str) -> list[Section]:
+    def link(text: str, route: str, *args: Any) -> Link:
+        return Link(text, reverse(route, args=args), text == here)
+
+    sections = []
+    if cluster is not None:
+        name = cluster.name
+        sections = [
+            Section("Seeing", (link("Cluster grid", "grid", name), link("Queue", "queue", name))),
+            Section("Deciding", (link("Plans", "plans", name),)),
+            Section("Acting", (link("Executions", "executions", name),)),
+        ]
+    governing = [link("Clusters", "clusters")]
+    if accounts.clusters_visible_to(request.user, Action.AUDIT):
+        governing.insert(0, link("Audit", "audit"))
+    if accounts.may(request.user, Action.ADMINISTER, None):
+        governing.append(link("Users", "people"))
+    return [*sections, Section("Governing", tuple(governing))]
+
+
+@page
+def home(request: HttpRequest) -> HttpResponse:
+    """The chosen, last seen or first visible cluster's grid; without any, the clusters page says what to do."""
+    visible = list(clusters.visible_clusters(request.user))
+    wanted = request.GET.get("cluster")
+    chosen = next((cluster for cluster in visible if cluster.name == wanted), None)
+    chosen = chosen or _remembered(request, visible)
+    return redirect("grid", chosen.name) if chosen else redirect("clusters")
