@@ -4,21 +4,21 @@ when some objects appear (a CRD is served, a namespace gets its default service 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from apps.simulator.api_server.calls import Call, now_text
+import aiohttp
+
+from apps.simulator.api_server.calls import now_text
 from apps.simulator.api_server.custom_kinds import CRD, kinds_of_crd, resource_of_crd
 from apps.simulator.api_server.decoding import tidy_object
 from apps.simulator.api_server.kinds import Kind, KindTable
 from apps.simulator.api_server.pod_defaults import set_condition
 from apps.simulator.api_server.store import Change, Store, Stored
-from apps.simulator.api_server.strategies import begin_object, default_object
+from apps.simulator.api_server.strategies import begin_object, begin_status, default_object
 
 ESTABLISH_SECONDS = 0.05
 ACCOUNT_SECONDS = 0.02
-
-Mutate = Callable[[Call, str, dict[str, Any], dict[str, Any] | None], Awaitable[dict[str, Any]]]
 
 
 class Cluster:
@@ -29,11 +29,22 @@ class Cluster:
         self.kinds = KindTable()
         self.ca_pem = ca_pem
         self.loop: asyncio.AbstractEventLoop | None = None
+        self._client: aiohttp.ClientSession | None = None
         self.store.table(CRD).listeners.add(_CrdListener(self))
         self.store.table("namespaces").listeners.add(_NamespaceListener(self))
 
     def get(self, kind: Kind, namespace: str, name: str) -> Stored | None:
         return self.store.get(kind.storage, namespace, name)
+
+    def http_client(self) -> aiohttp.ClientSession:
+        """The one client that admission webhooks are asked with."""
+        if self._client is None or self._client.closed:
+            self._client = aiohttp.ClientSession(headers={"User-Agent": "kube-apiserver-admission"})
+        return self._client
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
 
     def later(self, seconds: float, action: Callable[..., None], *arguments: Any) -> None:
         """Runs an action soon, or at once while no event loop runs (seeding)."""
@@ -64,6 +75,7 @@ class Cluster:
                 self._seed_one(namespaces, {"metadata": {"name": namespace}})
         given = {key: metadata[key] for key in SEEDED_METADATA if key in metadata}
         begin_object(kind, obj)
+        begin_status(kind, obj)
         obj["metadata"].update(given)
         if status is not None:
             obj["status"] = status

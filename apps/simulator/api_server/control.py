@@ -1,4 +1,4 @@
-"""The /_sim/ endpoints: the request log, faults and tokens of the simulated cluster. No real server has them."""
+"""The /_sim/ endpoints: request log, faults and tokens of the simulated cluster. No real server has them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Custom resources: from a CustomResourceDefinition to kinds, and the check of an object against its schema."""
+"""Custom resources: from a CustomResourceDefinition to kinds, and an object checked against its schema."""
 
 from __future__ import annotations
 
@@ -129,6 +129,10 @@ def _check(schema: dict[str, Any], value: Any, path: str, causes: list[Cause]) -
         causes.append(Cause(path, "FieldValueTypeInvalid", why))
         return
     _check_value(schema, value, path, causes)
+    _check_parts(schema, value, path, causes)
+
+
+def _check_parts(schema: dict[str, Any], value: Any, path: str, causes: list[Cause]) -> None:
     if isinstance(value, dict):
         for key in schema.get("required", ()):
             if key not in value:

@@ -1,4 +1,4 @@
-"""Faults a test or a person can switch on while the server runs: refusals, delays, broken connections, lost watches.
+"""Faults that can be switched on while the server runs: refusals, delays, broken connections, lost watches.
 
 A fault matches requests by method, path and user agent and acts a number of times. The paths under
 /_sim/ are never hit.

@@ -85,7 +85,9 @@ BUILT_IN: tuple[Kind, ...] = (
         fields=("secrets", "imagePullSecrets", "automountServiceAccountToken"),
     ),
     Kind("", "v1", "Service", "services", True, ("svc",), ("status",), returns_deleted=True),
-    Kind("", "v1", "PersistentVolume", "persistentvolumes", False, ("pv",), ("status",), returns_deleted=True),
+    Kind(
+        "", "v1", "PersistentVolume", "persistentvolumes", False, ("pv",), ("status",), returns_deleted=True,
+    ),
     Kind(
         "", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True, ("pvc",),
         ("status",), returns_deleted=True,
@@ -143,8 +145,14 @@ BUILT_IN: tuple[Kind, ...] = (
         returns_deleted=True,
     ),
     Kind("resource.k8s.io", "v1", "DeviceClass", "deviceclasses", False, (), (), True, fields=("spec",)),
-    Kind("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", False, stored=False),
-    Kind("authorization.k8s.io", "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", False, stored=False),
+    Kind(
+        "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", False,
+        stored=False,
+    ),
+    Kind(
+        "authorization.k8s.io", "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", False,
+        stored=False,
+    ),
     Kind(
         "authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", False,
         stored=False, fields=("status",),

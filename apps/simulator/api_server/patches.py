@@ -146,6 +146,10 @@ def strategic_merge(target: Any, patch: Any) -> Any:
             merged[key] = _merge_list(key, merged.get(key), value, patch.get(f"$setElementOrder/{key}"))
         else:
             merged[key] = strategic_merge(merged.get(key), value)
+    return _without_primitives(merged, patch)
+
+
+def _without_primitives(merged: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
     for key, gone in patch.items():
         if key.startswith("$deleteFromPrimitiveList/"):
             name = key.partition("/")[2]

@@ -21,6 +21,9 @@ from apps.simulator.api_server.statuses import (
 from apps.simulator.api_server.store import Stored, encode
 
 PDBS = "poddisruptionbudgets.policy"
+SEVERAL_BUDGETS = (
+    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+)
 BLOCKED = "Cannot evict pod as it would violate the pod's disruption budget."
 
 
@@ -116,7 +119,7 @@ def is_ready(pod: dict[str, Any]) -> bool:
 
 
 def spend_budget(cluster: Cluster, pod: dict[str, Any], *, dry_run: bool) -> None:
-    """Takes one disruption from the pod's budget, or refuses. A wrong precondition later does not give it back."""
+    """Takes one disruption from the pod's budget, or refuses. It is not given back if the deletion fails."""
     namespace, labels = pod["metadata"]["namespace"], pod["metadata"].get("labels")
     budgets = [
         stored
@@ -126,10 +129,7 @@ def spend_budget(cluster: Cluster, pod: dict[str, Any], *, dry_run: bool) -> Non
     if not budgets:
         return
     if len(budgets) > 1:
-        raise ApiError(
-            500,
-            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
-        )
+        raise ApiError(500, SEVERAL_BUDGETS)
     budget = budgets[0].copy()
     if not is_ready(pod) and _frees_unready(budget):
         return

@@ -1,4 +1,4 @@
-"""From method and path to the room that answers. Kubernetes' URLs are regular, so there is no table of them."""
+"""From method and path to the room that answers. Kubernetes' URLs are regular: no table of them is needed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from apps.simulator.api_server import deletion, pod_actions, reading, subresources, writing
+from apps.simulator.api_server import applying, deletion, pod_actions, reading, subresources, writing
 from apps.simulator.api_server.access import User, refuse_access
 from apps.simulator.api_server.calls import Answer, Call
 from apps.simulator.api_server.cluster import Cluster
@@ -98,12 +98,12 @@ MAIN: dict[str, Handler] = {
     "list": reading.list_objects,
     "create": writing.create,
     "update": writing.replace,
-    "patch": writing.patch,
+    "patch": applying.patch,
     "delete": deletion.delete,
     "deletecollection": deletion.delete_collection,
 }
 SUBRESOURCES: dict[str, dict[str, Handler]] = {
-    "status": {"get": reading.get, "update": writing.replace, "patch": writing.patch},
+    "status": {"get": reading.get, "update": writing.replace, "patch": applying.patch},
     "scale": {"get": subresources.scale, "update": subresources.scale, "patch": subresources.scale},
     "binding": {"create": pod_actions.bind},
     "eviction": {"create": pod_actions.evict},

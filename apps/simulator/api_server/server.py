@@ -1,8 +1,9 @@
-"""The HTTPS front of the simulated cluster: connections, tokens, faults, the request log, and its start and stop."""
+"""The HTTPS front of the simulated cluster: connections, tokens, faults, the request log, start and stop."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import logging
 import time
 from collections import deque
@@ -29,6 +30,7 @@ from apps.simulator.api_server.watching import Watches, begin_watch, stream
 
 LOGGED_REQUESTS = 50_000
 LOGGED_BODY = 16_384
+LOG = logging.getLogger(__name__)
 QUIET = logging.getLogger("simulator.api_server.http")
 QUIET.propagate = False
 QUIET.addHandler(logging.NullHandler())
@@ -92,8 +94,6 @@ class ApiServer:
 
     def kubeconfig(self, *, token: str = "", name: str = "simulated") -> str:
         """A kubeconfig with everything inline: server, CA and token."""
-        import base64
-
         authority = base64.b64encode(self.ca_pem.encode()).decode()
         config = {
             "apiVersion": "v1",
@@ -123,6 +123,7 @@ class ApiServer:
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
+        await self.cluster.close()
 
     # --- one request
 
@@ -141,6 +142,10 @@ class ApiServer:
             response = _send(Answer(error.code, encode(error.body()), error.headers))
         except PlainNotFound:
             response = _send(Answer(404, b"404 page not found\n", {}, "text/plain"))
+        except Exception as error:  # a defect of this server: told to the client and to the operator
+            LOG.exception("%s %s failed", request.method, request.path)
+            failure = ApiError(500, f"Internal error occurred: {error!r}", "InternalError")
+            response = _send(Answer(500, encode(failure.body())))
         record.status = record.status or response.status
         return response
 
@@ -220,13 +225,18 @@ def fault_error(fault: Fault) -> ApiError:
 
 
 async def _read_body(request: web.BaseRequest) -> bytes:
+    """The whole body; one over the limit is still read to its end, so that the client can hear the answer."""
     if not request.can_read_body:
         return b""
-    if (request.content_length or 0) > BODY_LIMIT:
-        await request.read()
+    chunks, size = [], 0
+    async for chunk in request.content.iter_any():
+        size += len(chunk)
+        if size <= BODY_LIMIT:
+            chunks.append(chunk)
+    if size > BODY_LIMIT:
         message = f"Request entity too large: limit is {BODY_LIMIT}"
         raise ApiError(413, message, "RequestEntityTooLarge")
-    return await request.read()
+    return b"".join(chunks)
 
 
 def _send(answer: Answer) -> web.Response:

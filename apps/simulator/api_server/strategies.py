@@ -12,6 +12,7 @@ from apps.simulator.api_server.pod_defaults import default_pod, fresh_status
 from apps.simulator.api_server.pod_rules import check_pod_status, check_pod_update
 from apps.simulator.api_server.quantities import is_whole
 from apps.simulator.api_server.statuses import Cause, bad_value, forbidden_value, invalid
+from apps.simulator.api_server.webhook_rules import default_webhooks, webhook_causes
 
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 NODE_INFO = (
@@ -33,6 +34,10 @@ BAD_LABEL = (
     "for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
 MEBIBYTE = 1 << 20
+SERVER_FIELDS = (
+    "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation",
+    "namespace",
+)  # fmt: skip
 
 
 def begin_object(kind: Kind, obj: dict[str, Any]) -> None:
@@ -46,8 +51,12 @@ def begin_object(kind: Kind, obj: dict[str, Any]) -> None:
     if "status" in kind.subresources and kind.plural != "nodes":
         obj.pop("status", None)
     default_object(kind, obj)
+
+
+def begin_status(kind: Kind, obj: dict[str, Any]) -> None:
+    """A new pod's status follows from the spec that admission left."""
     if kind.resource == "pods":
-        obj["status"] = fresh_status(obj.get("spec", {}))
+        obj["status"] = fresh_status(obj["spec"])
 
 
 def default_object(kind: Kind, obj: dict[str, Any]) -> None:
@@ -118,17 +127,6 @@ def _default_job(job: dict[str, Any]) -> None:
     _default_template(job)
 
 
-def _default_webhooks(configuration: dict[str, Any]) -> None:
-    for webhook in configuration.get("webhooks", ()):
-        webhook.setdefault("failurePolicy", "Fail")
-        webhook.setdefault("matchPolicy", "Equivalent")
-        webhook.setdefault("timeoutSeconds", 10)
-        webhook.setdefault("namespaceSelector", {})
-        webhook.setdefault("objectSelector", {})
-        for rule in webhook.get("rules", ()):
-            rule.setdefault("scope", "*")
-
-
 DEFAULTS = {
     "nodes": _default_node,
     "namespaces": _default_namespace,
@@ -139,8 +137,8 @@ DEFAULTS = {
     "statefulsets.apps": _default_replicas,
     "daemonsets.apps": _default_template,
     "jobs.batch": _default_job,
-    "mutatingwebhookconfigurations.admissionregistration.k8s.io": _default_webhooks,
-    "validatingwebhookconfigurations.admissionregistration.k8s.io": _default_webhooks,
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io": default_webhooks,
+    "validatingwebhookconfigurations.admissionregistration.k8s.io": default_webhooks,
     "secrets": lambda secret: secret.setdefault("type", "Opaque"),
 }
 
@@ -148,9 +146,7 @@ DEFAULTS = {
 def carry_over(kind: Kind, old: dict[str, Any], new: dict[str, Any], subresource: str) -> dict[str, Any]:
     """The new object with everything kept from the old one that this URL may not change."""
     metadata, before = dict(new["metadata"]), old["metadata"]
-    for field in (
-        "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "namespace",
-    ):  # fmt: skip
+    for field in SERVER_FIELDS:
         if field in before:
             metadata[field] = before[field]
         elif not (field == "generation" and not kind.has_generation):
@@ -251,6 +247,8 @@ RULES = {
     "poddisruptionbudgets.policy": _budget_causes,
     "configmaps": _config_causes,
     "secrets": _config_causes,
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io": webhook_causes,
+    "validatingwebhookconfigurations.admissionregistration.k8s.io": webhook_causes,
 }
 
 

@@ -15,6 +15,7 @@ from apps.simulator.api_server.patches import PatchRefused, json_patch, merge_pa
 from apps.simulator.api_server.pod_defaults import random_suffix
 from apps.simulator.api_server.pod_rules import check_new_pod
 from apps.simulator.api_server.reading import answer_object
+from apps.simulator.api_server.server_side_apply import note_update
 from apps.simulator.api_server.statuses import (
     ApiError,
     Cause,
@@ -23,9 +24,7 @@ from apps.simulator.api_server.statuses import (
     bad_request,
     bad_value,
     conflict,
-    forbidden_value,
     invalid,
-    invalid_options,
     invalid_patch,
     modified,
     not_found,
@@ -34,6 +33,7 @@ from apps.simulator.api_server.statuses import (
 from apps.simulator.api_server.store import Stored, encode
 from apps.simulator.api_server.strategies import (
     begin_object,
+    begin_status,
     bump_generation,
     carry_over,
     check_object,
@@ -61,7 +61,8 @@ async def admit_creation(cluster: Cluster, call: Call, obj: dict[str, Any]) -> d
         raise ApiError(500, "resourceVersion should not be set on objects to be created")
     metadata.pop("resourceVersion", None)
     _place_in_namespace(call, metadata)
-    if not metadata.get("name"):
+    unnamed = not metadata.get("name")
+    if unnamed:
         if not metadata.get("generateName"):
             raise invalid(kind, "", required("metadata.name", "name or generateName is required"))
         metadata["name"] = metadata["generateName"] + random_suffix()
@@ -69,7 +70,8 @@ async def admit_creation(cluster: Cluster, call: Call, obj: dict[str, Any]) -> d
         check_namespace(cluster, call, metadata["name"])
     begin_object(kind, obj)
     await admit_new(cluster, call, obj)
-    obj = await mutate(cluster, call, obj, None)
+    obj = await mutate(cluster, call, obj, None, unnamed=unnamed)
+    begin_status(kind, obj)
     if kind.custom:
         shape_custom(call, obj)
     check_object(kind, obj)
@@ -134,20 +136,20 @@ async def replace(cluster: Cluster, call: Call) -> Answer:
                 "Invalid value: 0: must be specified for an update",
             )
             raise invalid(kind, call.name, cause, by_plural=True)
-        if version and version != str(current.revision):
-            raise modified(kind, call.name)
+        check_version(call, current, version)
         if metadata.get("uid") and metadata["uid"] != current.obj["metadata"]["uid"]:
-            raise conflict(kind, call.name, _uid_mismatch(cluster, call, metadata["uid"], current))
+            raise conflict(kind, call.name, _uid_mismatch(call, metadata["uid"], current))
         stored = await change(cluster, call, current, Stored(obj, 0).copy())
         if stored is not None:
             return answer_object(call, stored)
 
 
-def _uid_mismatch(cluster: Cluster, call: Call, uid: str, current: Stored) -> str:
+def _uid_mismatch(call: Call, uid: str, current: Stored) -> str:
+    found = current.obj["metadata"]["uid"]
     key = "/".join(filter(None, ("/registry", call.kind.plural, call.namespace, call.name)))
     return (
         f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
-        f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current.obj['metadata']['uid']}"
+        f"Precondition failed: UID in precondition: {uid}, UID in object meta: {found}"
     )
 
 
@@ -158,11 +160,9 @@ async def _create_on_put(cluster: Cluster, call: Call, obj: dict[str, Any]) -> A
     return answer_object(call, store_new(cluster, call, obj), code=201)
 
 
-async def patch(cluster: Cluster, call: Call) -> Answer:
+async def patch_once_more(cluster: Cluster, call: Call) -> Answer:
     """A patch without resourceVersion is applied to the newest object, again and again until it is stored."""
-    if call.content_type == APPLY_PATCH:
-        return await apply(cluster, call)
-    _check_patch_request(call)
+    _check_patch_type(call)
     document = read_json(call, what="patch")
     while True:
         current = cluster.get(call.kind, call.namespace, call.name)
@@ -173,11 +173,8 @@ async def patch(cluster: Cluster, call: Call) -> Answer:
             return answer_object(call, stored)
 
 
-def _check_patch_request(call: Call) -> None:
-    if call.query.get("force"):
-        cause = forbidden_value("force", "may not be specified for non-apply patch")
-        raise invalid_options("PatchOptions", cause)
-    accepted = [JSON_PATCH, MERGE_PATCH, APPLY_PATCH]
+def _check_patch_type(call: Call) -> None:
+    accepted = (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
     if call.kind.custom and call.content_type == STRATEGIC_PATCH:
         raise ApiError(
             415,
@@ -215,14 +212,19 @@ def patched(call: Call, current: Stored, document: Any) -> dict[str, Any]:
     return obj
 
 
-def _check_identity(call: Call, current: Stored, obj: dict[str, Any]) -> None:
-    metadata, before = obj["metadata"], current.obj["metadata"]
-    version = metadata.get("resourceVersion", "")
+def check_version(call: Call, current: Stored, version: str) -> None:
+    """Optimistic concurrency: an empty version is not checked."""
     if version and version != str(current.revision):
         raise modified(call.kind, call.name)
+
+
+def _check_identity(call: Call, current: Stored, obj: dict[str, Any]) -> None:
+    metadata, before = obj["metadata"], current.obj["metadata"]
+    check_version(call, current, metadata.get("resourceVersion", ""))
     if metadata.get("name") != before["name"]:
         raise bad_request(
-            f"the name of the object ({metadata.get('name')}) does not match the name on the URL ({call.name})"
+            f"the name of the object ({metadata.get('name')}) "
+            f"does not match the name on the URL ({call.name})"
         )
     if metadata.get("uid", before["uid"]) != before["uid"]:
         raise invalid(call.kind, call.name, bad_value("metadata.uid", metadata["uid"], "field is immutable"))
@@ -249,8 +251,13 @@ async def change(cluster: Cluster, call: Call, current: Stored, new: dict[str, A
 def commit(cluster: Cluster, call: Call, current: Stored, new: dict[str, Any]) -> Stored:
     """The last step of every update: nothing for no change, removal when the last finalizer went."""
     kind, metadata = call.kind, new["metadata"]
-    if same_content(current.obj, new):
+    applied = call.content_type == APPLY_PATCH
+    if not applied and "managedFields" in current.obj["metadata"]:
+        metadata["managedFields"] = current.obj["metadata"]["managedFields"]
+    if same_content(current.obj, new) and (not applied or _same_owners(current.obj, new)):
         return current
+    if not applied:
+        note_update(call, current.obj, new)
     bump_generation(kind, current.obj, new)
     if call.dry_run:
         return Stored(new, 0)
@@ -260,10 +267,9 @@ def commit(cluster: Cluster, call: Call, current: Stored, new: dict[str, Any]) -
     return cluster.store.put(kind.storage, new)
 
 
+def _same_owners(old: dict[str, Any], new: dict[str, Any]) -> bool:
+    return old["metadata"].get("managedFields") == new["metadata"].get("managedFields")
+
+
 def _namespace_holds(kind: Any, obj: dict[str, Any]) -> bool:
     return kind.resource == "namespaces" and bool(obj.get("spec", {}).get("finalizers"))
-
-
-async def apply(cluster: Cluster, call: Call) -> Answer:
-    message = "415: Unsupported Media Type"
-    raise ApiError(415, message, "UnsupportedMediaType", {})
