@@ -26,6 +26,8 @@ TABLE: dict[type[Exception], tuple[int, str, str]] = {
     plans.RecentLoginNeeded: (403, "recent-login-needed", "The login is too long ago"),
     accounts.Denied: (403, "denied", "You may not do this"),
     accounts.UnusableName: (422, "unusable-name", "This name cannot be used"),
+    accounts.KeyReused: (422, "idempotency-key-reused", "This Idempotency-Key was used before"),
+    accounts.KeyInFlight: (409, "idempotency-key-in-flight", "The first such request is under way"),
     accounts.LastAdmin: (409, "last-admin", "Somebody must stay admin"),
     plans.InvalidRequest: (422, "invalid-plan-request", "This cannot be planned"),
     plans.NothingKnown: (409, "nothing-known", "The cluster has not been seen yet"),
@@ -78,8 +80,9 @@ def handle(error: Exception, context: dict[str, Any]) -> Response | None:
     answer = _answer(_problem(status, code, title, str(known.detail), instance))
     if status == 401:
         answer["WWW-Authenticate"] = "Session"
-    if isinstance(known, exceptions.Throttled) and known.wait:
-        answer["Retry-After"] = str(int(known.wait) + 1)
+    wait = getattr(known, "wait", None)
+    if wait:
+        answer["Retry-After"] = str(int(wait) + 1)
     return answer
 
 

@@ -32,3 +32,11 @@ class UnusableName(Exception):
 
 class LastAdmin(Exception):
     """Nobody could administer the console any more."""
+
+
+class KeyReused(Exception):
+    """An Idempotency-Key came with another request before."""
+
+
+class KeyInFlight(Exception):
+    """The first request with this Idempotency-Key has not been answered yet."""

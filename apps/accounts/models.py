@@ -36,3 +36,20 @@ class RoleGrant(models.Model):
                 fields=["user", "role"], condition=Q(cluster__isnull=True), name="one_grant_everywhere"
             ),
         ]
+
+
+class RememberedAnswer(models.Model):
+    """What a request with an Idempotency-Key was answered, so that sending it again does nothing twice.
+
+    `request_digest`: sha256 of method, path and body. `status` is null while the request is in flight.
+    """
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
+    key = models.CharField(max_length=200)
+    request_digest = models.CharField(max_length=64)
+    status = models.PositiveSmallIntegerField(null=True)
+    body = models.JSONField(null=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "key"], name="one_answer_per_key")]

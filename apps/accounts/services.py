@@ -101,7 +101,7 @@ def grant_role(
     """Let `user` act as `role` on `cluster` (None: on every one). Granting twice changes nothing."""
     if actor is not None:
         authorize(actor, Action.ADMINISTER, cluster, subject=user)
-    grant, is_new = RoleGrant.objects.get_or_create(user=user, role=Role(role), cluster=cluster)
+    grant, is_new = RoleGrant.objects.get_or_create(user=user, role=Role(role), cluster_id=_id(cluster))
     if is_new:
         _record_role(actor, "role.granted", user, role, cluster)
     return grant
@@ -118,7 +118,7 @@ def revoke_role(*, user: User, role: str, cluster: Model | None = None, actor: U
     holders = {grant.user_id for grant in everywhere.order_by("pk")}
     if cluster is None and role == Role.ADMIN and holders == {user.pk}:
         raise LastAdmin(f"{user} is the last admin of the whole console: make somebody else admin first")
-    gone, _ = RoleGrant.objects.filter(user=user, role=role, cluster=cluster).delete()
+    gone, _ = RoleGrant.objects.filter(user=user, role=role, cluster_id=_id(cluster)).delete()
     if gone:
         _record_role(actor, "role.revoked", user, role, cluster)
 
@@ -132,3 +132,7 @@ def _record_role(actor: User | None, action: str, user: User, role: str, cluster
         cluster=name,
         detail={"username": user.username, "role": str(role), "cluster": name or "every cluster"},
     )
+
+
+def _id(cluster: Model | None) -> Any:
+    return None if cluster is None else cluster.pk

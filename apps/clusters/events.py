@@ -128,9 +128,9 @@ class Reader:
 
     def _visible_names(self) -> frozenset[str] | None:
         session = self.request.session
-        user = User.objects.filter(pk=session.get("_auth_user_id"), is_active=True).first()
-        is_logged_in = user is not None and session.session_key and session.exists(session.session_key)
-        if not is_logged_in or not self.request.user.is_authenticated:
+        user_id: Any = self.request.user.pk
+        user = User.objects.filter(pk=user_id, is_active=True).first()
+        if user is None or not session.session_key or not session.exists(session.session_key):
             return None
         found = Cluster.objects.filter(pk__in=clusters_visible_to(user)).values_list("name", flat=True)
         return frozenset(found)

@@ -102,7 +102,7 @@ class TopologySerializer(serializers.Serializer):
     links = serializers.ListField(child=serializers.ListField(child=serializers.CharField()))
     nics = NicSerializer(many=True)
     nic_links = serializers.ListField(child=serializers.ListField(child=serializers.CharField()))
-    source = serializers.CharField()
+    source = serializers.CharField()  # type: ignore[assignment]
     observed_at = serializers.DateTimeField(allow_null=True)
 
 

@@ -15,6 +15,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import ReadOnlyModelViewSet
 
+from apps.accounts.idempotency import IDEMPOTENCY_KEY, once_per_key
 from apps.executions import services
 from apps.executions.models import Execution
 from apps.executions.queries import execution_for, executions_for
@@ -54,7 +55,10 @@ class ExecutionViewSet(ReadOnlyModelViewSet):
         """One execution with all its steps and events."""
         return Response(ExecutionDetailSerializer(self._execution()).data)
 
-    @extend_schema(request=StartSerializer, responses={201: ExecutionDetailSerializer})
+    @extend_schema(
+        request=StartSerializer, responses={201: ExecutionDetailSerializer}, parameters=[IDEMPOTENCY_KEY]
+    )
+    @once_per_key
     def create(self, request: Request) -> Response:
         """Start an approved plan."""
         parsed = StartSerializer(data=request.data)

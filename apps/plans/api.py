@@ -15,6 +15,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import ReadOnlyModelViewSet
 
+from apps.accounts.idempotency import IDEMPOTENCY_KEY, once_per_key
 from apps.clusters.queries import cluster_for
 from apps.plans import services
 from apps.plans.models import Plan
@@ -57,7 +58,10 @@ class PlanViewSet(ReadOnlyModelViewSet):
     def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         return Response(PlanDetailSerializer(self._plan()).data)
 
-    @extend_schema(request=PlanRequestSerializer, responses={201: PlanDetailSerializer})
+    @extend_schema(
+        request=PlanRequestSerializer, responses={201: PlanDetailSerializer}, parameters=[IDEMPOTENCY_KEY]
+    )
+    @once_per_key
     def create(self, request: Request) -> Response:
         """Ask for a plan. It is a draft until its version is computed; then propose it."""
         wanted = _checked(PlanRequestSerializer, request)

@@ -94,6 +94,7 @@ AUTH_PASSWORD_VALIDATORS = [
 AXES_FAILURE_LIMIT = 8
 AXES_COOLOFF_TIME = 0.25
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_LOCKOUT_CALLABLE = "apps.accounts.views.locked_out"
 AXES_HANDLER = "axes.handlers.database.AxesDatabaseHandler"
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "home"

@@ -56,4 +56,19 @@ class Migration(migrations.Migration):
                 'constraints': [models.UniqueConstraint(fields=('user', 'role', 'cluster'), name='one_grant_per_cluster'), models.UniqueConstraint(condition=models.Q(('cluster__isnull', True)), fields=('user', 'role'), name='one_grant_everywhere')],
             },
         ),
+        migrations.CreateModel(
+            name='RememberedAnswer',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('key', models.CharField(max_length=200)),
+                ('request_digest', models.CharField(max_length=64)),
+                ('status', models.PositiveSmallIntegerField(null=True)),
+                ('body', models.JSONField(null=True)),
+                ('created_at', models.DateTimeField(auto_now_add=True)),
+                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('user', 'key'), name='one_answer_per_key')],
+            },
+        ),
     ]
