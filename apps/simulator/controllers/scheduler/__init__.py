@@ -1,0 +1,1 @@
+"""A scheduler that behaves like the stock kube-scheduler: filters, scores, nominations, preemption."""

@@ -1,0 +1,213 @@
+"""The scheduling loop: takes a pod from the queue, decides, binds or says why not.
+
+Only pods of `default-scheduler`. Deciding is synchronous, so no change of the cluster falls in
+between; binding and the API writes run beside it. Not here: the rules (filters, scores, preemption).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from apps.simulator.client import PODS, STRATEGIC, ApiError
+from apps.simulator.controllers.controller import QUIET_ERRORS, Context
+from apps.simulator.controllers.objects import condition_of, make_condition
+from apps.simulator.controllers.scheduler.cache import NodeFacts, PodFacts
+from apps.simulator.controllers.scheduler.filters import Decision, Verdict, check_node
+from apps.simulator.controllers.scheduler.intake import Intake
+from apps.simulator.controllers.scheduler.preemption import Candidate, find_candidate, is_eligible
+from apps.simulator.controllers.scheduler.queue import QueuedPod
+from apps.simulator.controllers.scheduler.recorder import EventRecorder
+from apps.simulator.controllers.scheduler.scores import score_nodes
+from apps.simulator.controllers.scheduler.topology_state import TopologyState
+from apps.simulator.controllers.scheduler.words import explain, explain_preemption
+
+Json = dict[str, Any]
+log = logging.getLogger(__name__)
+
+_ALL_UP_TO = 100
+
+
+class Scheduler:
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.client = context.client
+        self.intake = Intake(context)
+        self.cache = self.intake.cache
+        self.queue = self.intake.queue
+        self.recorder = EventRecorder(context.client, "default-scheduler")
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._next_start = 0
+
+    async def run(self) -> None:
+        self.intake.start()
+        try:
+            while True:
+                entry = await self.queue.pop()
+                self._schedule(entry)
+                await asyncio.sleep(0)
+        finally:
+            for task in list(self._tasks):
+                task.cancel()
+
+    def _schedule(self, entry: QueuedPod) -> None:
+        pod = entry.pod
+        topology = None
+        if TopologyState.concerns(pod, self.cache):
+            topology = TopologyState(pod, self.cache, self.intake.namespace_labels())
+        decision = Decision(pod, self.cache, topology)
+        fitting, verdicts = self._find_fitting(decision)
+        if not fitting:
+            self._give_up(entry, decision, verdicts)
+            return
+        node = self._choose(pod, fitting)
+        self.queue.remove(pod.uid)
+        self.cache.put(pod, node)
+        self.cache.assumed.add(pod.uid)
+        self._spawn(self._bind(entry, node))
+
+    def _find_fitting(self, decision: Decision) -> tuple[list[NodeFacts], dict[str, Verdict]]:
+        """Like the stock scheduler it stops at a sample of the nodes, starting where it left off."""
+        verdicts: dict[str, Verdict] = {}
+        preferred = self.cache.nodes.get(decision.pod.nominated)
+        if preferred and check_node(decision, preferred).fits:
+            return [preferred], verdicts
+        names = self.cache.order
+        enough = _sample_size(len(names))
+        fitting: list[NodeFacts] = []
+        looked_at = 0
+        for looked_at in range(1, len(names) + 1):
+            node = self.cache.nodes[names[(self._next_start + looked_at - 1) % len(names)]]
+            verdict = check_node(decision, node)
+            if verdict.fits:
+                fitting.append(node)
+                if len(fitting) >= enough:
+                    break
+            else:
+                verdicts[node.name] = verdict
+        if names:
+            self._next_start = (self._next_start + looked_at) % len(names)
+        return fitting, verdicts
+
+    def _choose(self, pod: PodFacts, fitting: list[NodeFacts]) -> str:
+        if len(fitting) == 1:
+            return fitting[0].name
+        scores = score_nodes(pod, fitting)
+        best = max(scores.values())
+        return self.context.rng.choice([name for name, score in scores.items() if score >= best - 1e-9])
+
+    # --- nothing fits ---
+
+    def _give_up(self, entry: QueuedPod, decision: Decision, verdicts: dict[str, Verdict]) -> None:
+        total = len(self.cache.nodes)
+        message = explain(total, verdicts)
+        refusal = is_eligible(decision)
+        candidate = None
+        if not refusal:
+            candidate = find_candidate(decision, verdicts, self.intake.budgets())
+        if candidate is None:
+            message += explain_preemption(total, verdicts, refusal)
+        self.recorder.record(entry.pod.pod, "Warning", "FailedScheduling", "Scheduling", message)
+        # As the stock scheduler: a pod that may preempt and finds no victim loses its nomination.
+        keeps = bool(refusal)
+        if candidate:
+            self.cache.nominate(entry.pod, candidate.node)
+        elif not keeps:
+            self.cache.forget_nomination(entry.pod.uid)
+        self.queue.park(entry)
+        self._spawn(self._write_failure(entry, message, candidate, keeps))
+
+    async def _write_failure(
+        self, entry: QueuedPod, message: str, candidate: Candidate | None, keeps: bool
+    ) -> None:
+        pod = entry.pod
+        if candidate:
+            await self._mark_victims(pod, candidate)
+        old = condition_of(pod.pod, "PodScheduled") or {}
+        status: Json = {}
+        if (old.get("reason"), old.get("message")) != ("Unschedulable", message):
+            condition = make_condition("PodScheduled", "False", "Unschedulable", message)
+            if old.get("status") == "False" and old.get("lastTransitionTime"):
+                condition["lastTransitionTime"] = old["lastTransitionTime"]
+            status["conditions"] = [condition]
+        nominated = candidate.node if candidate else ""
+        if not keeps and pod.nominated != nominated:
+            status["nominatedNodeName"] = nominated or None
+        if status:
+            await self._patch_status(pod, status)
+        if candidate:
+            await self._delete_victims(pod, candidate)
+
+    async def _mark_victims(self, pod: PodFacts, candidate: Candidate) -> None:
+        message = "default-scheduler: preempting to accommodate a higher priority pod"
+        condition = make_condition("DisruptionTarget", "True", "PreemptionByScheduler", message)
+        for victim in candidate.victims:
+            await self._patch_status(victim, {"conditions": [condition]})
+
+    async def _delete_victims(self, pod: PodFacts, candidate: Candidate) -> None:
+        for victim in candidate.victims:
+            meta = victim.pod["metadata"]
+            try:
+                await self.client.delete(PODS, meta["namespace"], meta["name"], uid=meta["uid"])
+            except ApiError as error:
+                if error.status not in (404, 409):
+                    raise
+            note = f"Preempted by pod {pod.uid} on node {candidate.node}"
+            self.recorder.record(victim.pod, "Normal", "Preempted", "Preempting", note)
+        for other in self.cache.nominated_on(candidate.node):
+            if other.priority < pod.priority:
+                self.cache.forget_nomination(other.uid)
+                await self._patch_status(other, {"nominatedNodeName": None})
+
+    async def _patch_status(self, pod: PodFacts, status: Json) -> None:
+        meta = pod.pod["metadata"]
+        body = {"metadata": {"uid": meta["uid"]}, "status": status}
+        try:
+            await self.client.patch(
+                PODS, meta["namespace"], meta["name"], body, subresource="status", content_type=STRATEGIC
+            )
+        except ApiError as error:
+            if error.status not in (404, 409, 422):
+                raise
+
+    # --- it fits ---
+
+    async def _bind(self, entry: QueuedPod, node: str) -> None:
+        pod = entry.pod
+        try:
+            await self.client.bind(pod.pod, node)
+        except (ApiError, *QUIET_ERRORS) as error:
+            log.info("binding of %s to %s failed: %s", pod.key, node, error)
+            self._take_back(entry)
+            return
+        note = f"Successfully assigned {pod.key} to {node}"
+        self.recorder.record(pod.pod, "Normal", "Scheduled", "Binding", note)
+
+    def _take_back(self, entry: QueuedPod) -> None:
+        uid = entry.pod.uid
+        if uid not in self.cache.assumed:
+            return
+        self.cache.assumed.discard(uid)
+        self.cache.take_out(uid)
+        self.intake.try_again_later(entry)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(self._guard(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except (ApiError, *QUIET_ERRORS) as error:
+            log.warning("scheduler: %s", error)
+
+
+def _sample_size(nodes: int) -> int:
+    """How many fitting nodes are enough: all of 100, then (50 - nodes / 125) %, at least 5 %."""
+    if nodes <= _ALL_UP_TO:
+        return nodes
+    percent = max(5.0, 50 - nodes / 125)
+    return max(_ALL_UP_TO, int(nodes * percent / 100))

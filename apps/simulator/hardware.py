@@ -1,0 +1,221 @@
+"""What the simulated machines are made of: GPU models, links, labels, and devices of one node.
+
+Everything is a function of the node's name and its model, so a kubelet that starts again finds
+the same devices. Not here: who holds a device (controllers/kubelet).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from apps.simulator.controllers.pace import now, to_text
+
+Json = dict[str, Any]
+
+HARDWARE_ANNOTATION = "sim.gpu.internal/hardware"
+UNHEALTHY_ANNOTATION = "sim.gpu.internal/unhealthy"
+MATRIX_ANNOTATION = "topology.gpu.internal/matrix"
+HOLDERS_ANNOTATION = "topology.gpu.internal/holders"
+
+
+@dataclass(frozen=True, slots=True)
+class GpuModel:
+    """near, switch, far: link codes inside one PCIe switch pair, one NUMA node, across NUMA nodes.
+    nics: network cards per node, spread evenly over the NUMA nodes."""
+
+    product: str
+    memory_mib: int
+    family: str
+    near: str
+    switch: str
+    far: str
+    nics: int = 0
+    resource: str = "nvidia.com/gpu"
+
+    @property
+    def is_nvidia(self) -> bool:
+        return self.resource == "nvidia.com/gpu"
+
+
+MODELS = {
+    "a100-sxm4-80gb": GpuModel("NVIDIA-A100-SXM4-80GB", 81920, "ampere", "NV12", "NV12", "NV12", 4),
+    "a100-sxm4-40gb": GpuModel("NVIDIA-A100-SXM4-40GB", 40960, "ampere", "NV12", "NV12", "NV12", 4),
+    "h800": GpuModel("NVIDIA-H800", 81559, "hopper", "NV8", "NV8", "NV8", 4),
+    "l40s": GpuModel("NVIDIA-L40S", 46068, "ada-lovelace", "PIX", "PHB", "SYS", 1),
+    "ascend910b": GpuModel("Ascend910B", 65536, "ascend", "HCCS", "HCCS", "HCCS", 2, "huawei.com/Ascend910"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    index: int
+    uuid: str
+    numa: int
+    switch: str
+    bus_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """The accelerators of one node. links: code between each two devices, "X" on the diagonal."""
+
+    model: GpuModel
+    devices: tuple[Device, ...]
+    links: tuple[tuple[str, ...], ...]
+    nics: tuple[tuple[str, int], ...]
+
+    @property
+    def uuids(self) -> list[str]:
+        return [device.uuid for device in self.devices]
+
+
+def build_hardware(node: str, model: GpuModel, count: int) -> Hardware:
+    devices = tuple(_make_device(node, model, index, count) for index in range(count))
+    links = tuple(tuple(_link(model, one, other) for other in devices) for one in devices)
+    nics = tuple((f"mlx5_{n}", n * 2 // model.nics) for n in range(model.nics))
+    return Hardware(model=model, devices=devices, links=links, nics=nics)
+
+
+def hardware_of(node: Json) -> Hardware | None:
+    """From the node's annotation `sim.gpu.internal/hardware` ("MODEL:COUNT"), else from its labels
+    and capacity; None for a node without accelerators."""
+    meta = node["metadata"]
+    text = (meta.get("annotations") or {}).get(HARDWARE_ANNOTATION, "")
+    if text:
+        name, _, count = text.partition(":")
+        return build_hardware(meta["name"], MODELS[name], int(count or 8))
+    labels = meta.get("labels") or {}
+    known = (meta.get("annotations") or {}).get(MATRIX_ANNOTATION, "")
+    if known.lstrip().startswith("{"):
+        return _from_matrix(json.loads(known), _model_of(node))
+    if labels.get("nvidia.com/gpu.replicas", "1") not in ("0", "1"):
+        # Shared devices: several holders each, which this device plugin does not hand out.
+        return None
+    capacity = (node.get("status") or {}).get("capacity") or {}
+    if int(capacity.get("nvidia.com/gpu", 0)):
+        return build_hardware(meta["name"], _nvidia_model(labels), int(capacity["nvidia.com/gpu"]))
+    if int(capacity.get("huawei.com/Ascend910", 0)):
+        return build_hardware(meta["name"], MODELS["ascend910b"], int(capacity["huawei.com/Ascend910"]))
+    return None
+
+
+def labels_for(node: str, hardware: Hardware | None) -> dict[str, str]:
+    """What the kubelet and GPU Feature Discovery (or the vendor's counterpart) write."""
+    labels = {"kubernetes.io/hostname": node, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+    if hardware is None:
+        return labels
+    model = hardware.model
+    if not model.is_nvidia:
+        labels |= {
+            "kubernetes.io/arch": "arm64",
+            "accelerator": "huawei-Ascend910",
+            "host-arch": "huawei-arm",
+            "node.kubernetes.io/npu.chip.name": "910B3",
+        }
+        return labels
+    return labels | {
+        "nvidia.com/gpu.present": "true",
+        "nvidia.com/gpu.product": model.product,
+        "nvidia.com/gpu.count": str(len(hardware.devices)),
+        "nvidia.com/gpu.memory": str(model.memory_mib),
+        "nvidia.com/gpu.family": model.family,
+        "nvidia.com/gpu.replicas": "1",
+        "nvidia.com/gpu.sharing-strategy": "none",
+        "nvidia.com/mig.capable": str(model.family in ("ampere", "hopper")).lower(),
+        "nvidia.com/mig.strategy": "mixed",
+    }
+
+
+def unhealthy_indexes(node: Json) -> frozenset[int]:
+    text = (node["metadata"].get("annotations") or {}).get(UNHEALTHY_ANNOTATION, "")
+    return frozenset(int(part) for part in text.split(",") if part.strip().isdigit())
+
+
+def matrix_of(hardware: Hardware, unhealthy: frozenset[int], observed_at: str = "") -> Json:
+    """The value of the annotation `topology.gpu.internal/matrix`."""
+    return {
+        "version": 1,
+        "observed_at": observed_at or to_text(now()),
+        "source": "nvml" if hardware.model.is_nvidia else "hccn",
+        "gpus": [
+            {
+                "index": device.index,
+                "uuid": device.uuid,
+                "numa": device.numa,
+                "pcie_switch": device.switch,
+                "bus_id": device.bus_id,
+                "healthy": device.index not in unhealthy,
+            }
+            for device in hardware.devices
+        ],
+        "links": [list(row) for row in hardware.links],
+        "nics": [{"name": name, "numa": numa} for name, numa in hardware.nics],
+        "nic_links": [
+            [_nic_link(device, position, numa) for position, (_, numa) in enumerate(hardware.nics)]
+            for device in hardware.devices
+        ],
+        "mig": {},
+    }
+
+
+def _make_device(node: str, model: GpuModel, index: int, count: int) -> Device:
+    digest = hashlib.sha256(f"{node}/{index}".encode()).hexdigest()
+    prefix = "GPU" if model.is_nvidia else "NPU"
+    parts = (digest[:8], digest[8:12], digest[12:16], digest[16:20], digest[20:32])
+    return Device(
+        index=index,
+        uuid=f"{prefix}-{'-'.join(parts)}",
+        numa=index * 2 // count if count > 1 else 0,
+        switch=f"sw{index // 2}",
+        bus_id=f"00000000:{0x10 + index * 0x11:02X}:00.0",
+    )
+
+
+def _link(model: GpuModel, one: Device, other: Device) -> str:
+    if one.index == other.index:
+        return "X"
+    if one.switch == other.switch:
+        return model.near
+    return model.switch if one.numa == other.numa else model.far
+
+
+def _nic_link(device: Device, position: int, numa: int) -> str:
+    if device.switch == f"sw{position}":
+        return "PIX"
+    return "NODE" if device.numa == numa else "SYS"
+
+
+def _model_of(node: Json) -> GpuModel:
+    capacity = (node.get("status") or {}).get("capacity") or {}
+    if "huawei.com/Ascend910" in capacity:
+        return MODELS["ascend910b"]
+    return _nvidia_model(node["metadata"].get("labels") or {})
+
+
+def _from_matrix(matrix: Json, model: GpuModel) -> Hardware:
+    devices = tuple(
+        Device(
+            index=position,
+            uuid=each["uuid"],
+            numa=each.get("numa") or 0,
+            switch=str(each.get("pcie_switch") or f"sw{position // 2}"),
+            bus_id=each.get("bus_id") or "",
+        )
+        for position, each in enumerate(matrix["gpus"])
+    )
+    links = tuple(tuple(row) for row in matrix["links"])
+    nics = tuple((each["name"], each.get("numa") or 0) for each in matrix.get("nics") or [])
+    return Hardware(model=model, devices=devices, links=links, nics=nics)
+
+
+def _nvidia_model(labels: dict[str, str]) -> GpuModel:
+    product = labels.get("nvidia.com/gpu.product", "")
+    for model in MODELS.values():
+        if model.product == product:
+            return model
+    memory = int(labels.get("nvidia.com/gpu.memory", 0) or 0)
+    # An unknown model gets the weakest links, so that nothing is promised that it may not have.
+    return GpuModel(product or "GPU", memory, labels.get("nvidia.com/gpu.family", ""), "PHB", "PHB", "SYS")

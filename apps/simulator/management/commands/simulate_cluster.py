@@ -1,0 +1,110 @@
+"""`manage.py simulate_cluster`: a simulated cluster to connect the console, kubectl or a test to.
+
+Uses no database. Not here: what a scene contains (scenes) or how the cluster behaves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any, NoReturn
+
+from django.core.management.base import BaseCommand
+
+from apps.simulator.faults import NAMED_FAULTS, apply_fault
+from apps.simulator.runner import SimulatedCluster, write_private
+from apps.simulator.scenes import DEFAULT_SCENE, SCENES, describe_scenes
+from apps.simulator.scenes.dump import read_dump
+from apps.simulator.scenes.trace import read_trace
+
+Json = dict[str, Any]
+
+
+class Command(BaseCommand):
+    help = "Run a simulated Kubernetes cluster: API server, kubelets, scheduler, controllers."
+    requires_system_checks: list[str] = []
+    requires_migrations_checks = False
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1 (0: any free one)")
+        parser.add_argument("--kubeconfig", type=Path, help="write a kubeconfig here, readable only by you")
+        parser.add_argument("--token", default="admin-token", help="bearer token of the administrator")
+        parser.add_argument("--scene", default="", help=f"one of {', '.join(SCENES)} ({DEFAULT_SCENE})")
+        parser.add_argument("--dump", help="start from `kubectl get … -o json|yaml`; - reads stdin")
+        parser.add_argument("--nodes", help="CSV of nodes: sn, cpu_milli, memory_mib, gpu, model")
+        parser.add_argument("--pods", help="CSV of pods: name, cpu_milli, memory_mib, num_gpu, gpu_milli, …")
+        parser.add_argument("--load", type=float, default=0.85, help="share of GPUs to fill from --pods")
+        parser.add_argument("--time-scale", type=float, default=1.0, help="divides all simulated durations")
+        parser.add_argument(
+            "--fault", action="append", default=[], help=f"repeatable: {', '.join(NAMED_FAULTS)}"
+        )
+        parser.add_argument("--list-scenes", action="store_true", help="say what there is, and end")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["list_scenes"]:
+            for name, line in describe_scenes().items():
+                self.stdout.write(f"{name}: {line}")
+            return
+        # A controller that loses a race says so; only what needs a person's eye is shown.
+        logging.getLogger("apps.simulator").setLevel(logging.WARNING)
+        try:
+            objects = _read_objects(options)
+            _check(options)
+            cluster = SimulatedCluster(
+                objects,
+                port=options["port"],
+                token=options["token"],
+                time_scale=options["time_scale"],
+            )
+            asyncio.run(self._run(cluster, options))
+        except (ValueError, OSError) as error:
+            _refuse(str(error))
+
+    async def _run(self, cluster: SimulatedCluster, options: Json) -> None:
+        stopping = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stopping.set)
+        async with cluster:
+            for name in options["fault"]:
+                await apply_fault(cluster, name)
+            if options["kubeconfig"]:
+                write_private(options["kubeconfig"], cluster.server.kubeconfig())
+            self.stdout.write(cluster.url)
+            self.stdout.flush()
+            await stopping.wait()
+
+
+def _read_objects(options: Json) -> list[Json]:
+    sources = [name for name in ("scene", "dump", "nodes") if options[name]]
+    if len(sources) > 1:
+        raise ValueError(f"--{sources[0]} and --{sources[1]} exclude each other: give one of them")
+    if options["pods"] and not options["nodes"]:
+        raise ValueError("--pods needs --nodes: give both CSV files")
+    if options["dump"]:
+        return read_dump(options["dump"])
+    if options["nodes"]:
+        return read_trace(options["nodes"], options["pods"], load=options["load"])
+    name = options["scene"] or DEFAULT_SCENE
+    if name not in SCENES:
+        raise ValueError(f"no scene {name!r}: choose one of {', '.join(SCENES)}")
+    return SCENES[name]()
+
+
+def _check(options: Json) -> None:
+    if not 0 <= options["port"] <= 65535:
+        raise ValueError(f"--port is {options['port']}: it must be between 0 and 65535")
+    if options["time_scale"] <= 0:
+        raise ValueError(f"--time-scale is {options['time_scale']}: it must be above 0")
+    for name in options["fault"]:
+        if name not in NAMED_FAULTS:
+            raise ValueError(f"no fault {name!r}: choose one of {', '.join(NAMED_FAULTS)}")
+
+
+def _refuse(message: str) -> NoReturn:
+    sys.stderr.write(f"simulate_cluster: {message.splitlines()[0]}\n")
+    raise SystemExit(2)
