@@ -14,6 +14,7 @@ from typing import Any
 
 from apps.simulator.api_server.calls import Call
 from apps.simulator.api_server.kinds import Kind
+from apps.simulator.api_server.protobuf import CONTENT_TYPE, read_protobuf
 from apps.simulator.api_server.quantities import canonical_quantity
 from apps.simulator.api_server.statuses import ApiError, DecodeError, bad_request
 
@@ -53,6 +54,9 @@ BODY_LIMIT = 3 * 1024 * 1024
 
 
 def read_json(call: Call, *, what: str = "") -> Any:
+    """The body as plain JSON, whatever it was written in."""
+    if call.content_type == CONTENT_TYPE:
+        return read_protobuf(call.body)
     try:
         return json.loads(call.body)
     except ValueError as error:
@@ -66,7 +70,7 @@ def read_json(call: Call, *, what: str = "") -> Any:
 
 def decode_object(call: Call) -> dict[str, Any]:
     """The object of a POST or PUT: of the right kind, tidy, without kind and apiVersion."""
-    if call.content_type not in ("", "application/json", "application/yaml"):
+    if call.content_type not in ("", "application/json", CONTENT_TYPE):
         raise ApiError(415, "the body of the request was in an unknown format", "UnsupportedMediaType")
     raw, kind = read_json(call), call.kind
     if not isinstance(raw, dict):

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 from aiohttp import web
 
-from apps.simulator.api_server import discovery
+from apps.simulator.api_server import discovery, openapi
 from apps.simulator.api_server.access import ADMIN, User, authenticate
 from apps.simulator.api_server.bootstrap import initial_objects
 from apps.simulator.api_server.calls import Answer
@@ -205,6 +205,8 @@ class ApiServer:
             content = discovery.group_list(kinds)
         elif parts == ["api", "v1"]:
             content = discovery.resource_list(kinds, "", "v1")
+        elif parts[:2] == ["openapi", "v3"]:
+            content = self._openapi(parts[2:])
         elif len(parts) == 2 and parts[0] == "apis":
             content = discovery.one_group(kinds, parts[1])
         elif len(parts) == 3 and parts[0] == "apis":
@@ -214,6 +216,12 @@ class ApiServer:
         if content is None or method != "GET":
             raise PlainNotFound
         return Answer(200, encode(content))
+
+    def _openapi(self, parts: list[str]) -> dict[str, Any] | None:
+        kinds = self.cluster.kinds
+        if not parts:
+            return openapi.index(kinds)
+        return openapi.document(kinds, parts[1] if len(parts) == 3 else "", parts[-1])
 
 
 def fault_error(fault: Fault) -> ApiError:
