@@ -26,7 +26,7 @@ from apps.kube.kubernetes_gateway import KubernetesGateway
 from apps.kube.translate import Translator
 from apps.kube.watching import ClusterWatch
 
-LOOK_SECONDS = 2.0
+LOOK_SECONDS = 1.0
 PAUSE_SECONDS = 5.0
 PRUNE_EVERY = 20
 logger = structlog.get_logger(__name__)

@@ -66,6 +66,7 @@ class KubernetesGateway:
         self._identity = Identity(pinned_uid, self.cluster_uid)
         self._streams: set[urllib3.BaseHTTPResponse] = set()
         self._streams_lock = threading.Lock()
+        self._is_closed = False
 
     def version(self) -> str:
         request = Request("GET", "/version")
@@ -116,7 +117,10 @@ class KubernetesGateway:
         response = self._connection.open_stream(request, silence_seconds=self._watch_silence_seconds)
         with self._streams_lock:
             self._streams.add(response)
+            is_closed = self._is_closed
         try:
+            if is_closed:
+                raise errors.BrokenStream(f"{request.words}: this gateway was closed meanwhile.")
             if response.status != 200:
                 raise error_of(Answer(response.status, response.headers, response.data), request)
             yield from read_events(response, request, deadline=deadline)
@@ -243,6 +247,8 @@ class KubernetesGateway:
 
     def close(self) -> None:
         """End the watches and give the connections back. The gateway is of no use afterwards."""
+        with self._streams_lock:
+            self._is_closed = True
         self.end_streams()
         self._connection.close()
 
