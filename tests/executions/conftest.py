@@ -1,0 +1,22 @@
+"""What the stories of executions share."""
+
+import pytest
+
+from tests.cluster_fixtures import simulated_cluster  # noqa: F401
+from tests.executions.stage import Stage, steering_webhook
+
+
+@pytest.fixture(scope="session")
+def webhook(django_db_setup, django_db_blocker, tmp_path_factory):
+    """One steering webhook for all stories; what it knows stands in the database."""
+    with django_db_blocker.unblock(), steering_webhook(tmp_path_factory.mktemp("steering")) as running:
+        yield running
+
+
+@pytest.fixture
+def stage(webhook, transactional_db, simulated_cluster, settings):  # noqa: F811
+    """The scene `small`: 6 nodes of 8 GPUs, a gang of 2 x 8 waits, 3 moves unlock it."""
+    settings.STEERING_URL = webhook.environment["STEERING_URL"]
+    settings.STEERING_CA_FILE = webhook.environment["STEERING_CA_FILE"]
+    settings.EXECUTION_POLL_SECONDS = 0.05
+    return Stage(simulated_cluster(scene="small", time_scale=20))
