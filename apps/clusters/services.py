@@ -25,6 +25,7 @@ from apps.clusters.errors import (
 from apps.clusters.gateways import open_with
 from apps.clusters.models import Cluster, Snapshot
 from apps.clusters.notices import publish, publish_on_commit
+from apps.clusters.waking import wake_followers
 from apps.kube import errors as kube_errors
 from apps.kube import kubeconfig as kubeconfigs
 from apps.planner.snapshot import Snapshot as Picture
@@ -137,6 +138,7 @@ def record_snapshot(
             )
             data = {"id": row.pk, "taken_at": taken_at.isoformat(), "summary": summary}
             publish_on_commit(cluster.name, "snapshot", data)
+            transaction.on_commit(wake_followers, robust=True)
         cluster.watched_at = max(cluster.watched_at or taken_at, taken_at)
         cluster.watch_error, cluster.problems = "", list(problems)
         cluster.save(update_fields=["watched_at", "watch_error", "problems"])

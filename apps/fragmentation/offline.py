@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from argparse import ArgumentParser
+from argparse import SUPPRESS, ArgumentParser
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from apps.clusters.dumps import open_dump
+from apps.clusters.errors import BadDump
 from apps.planner.inventory import Pod
 from apps.planner.snapshot import Snapshot
 from apps.planner.trace import snapshot_from_rows, workload_from_rows
@@ -26,6 +27,8 @@ BAD_INPUT = 2
 
 
 def add_source_arguments(parser: ArgumentParser) -> None:
+    # A wrong argument is answered in one line; what there is to choose from is under --help.
+    parser.usage = SUPPRESS
     parser.add_argument("dump", nargs="?", help="a kubectl dump, JSON or YAML; - reads standard input")
     parser.add_argument("--nodes", metavar="CSV", help="nodes of a trace, instead of a dump")
     parser.add_argument("--placed", metavar="CSV", help="its pods with their nodes and GPU indexes")
@@ -40,8 +43,8 @@ def open_source(options: dict[str, Any]) -> Snapshot:
     if dump:
         try:
             return open_dump(dump)
-        except (OSError, ValueError) as error:
-            raise bad_input(f"{dump}: {error}") from error
+        except BadDump as error:
+            raise bad_input(str(error)) from error
     if not nodes or not placed:
         raise bad_input("give a dump, or --nodes CSV together with --placed CSV")
     node_rows, pod_rows = read_table(nodes, NODE_COLUMNS), read_table(placed, PLACED_COLUMNS)

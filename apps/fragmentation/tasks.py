@@ -1,0 +1,22 @@
+"""What workers do for fragmentation. Thin shells: what is known stands in the rows."""
+
+import structlog
+from celery import shared_task
+
+from apps.clusters.models import Snapshot
+from apps.fragmentation import services
+from apps.fragmentation.queries import unmeasured_snapshot_ids
+
+logger = structlog.get_logger(__name__)
+
+
+@shared_task
+def measure_snapshots() -> None:
+    """Measure the newest snapshot of each cluster. One that cannot be measured does not hold up the others."""
+    for snapshot_id in unmeasured_snapshot_ids():
+        try:
+            services.measure_snapshot(snapshot_id=snapshot_id)
+        except Snapshot.DoesNotExist:
+            continue  # pruned meanwhile
+        except Exception:
+            logger.exception("a snapshot could not be measured", snapshot=snapshot_id)
