@@ -19,4 +19,5 @@ urlpatterns = [
     path("api/", no_such_address),
     path("api/<path:rest>", no_such_address),
     path("", include("apps.accounts.urls")),
+    path("", include("apps.dashboard.urls")),
 ]

@@ -44,7 +44,11 @@ def console_server(transactional_db):
     from django.db import connection
 
     config = uvicorn.Config(
-        ASGIStaticFilesHandler(get_asgi_application()), host="127.0.0.1", port=0, log_level="warning", lifespan="off"
+        ASGIStaticFilesHandler(get_asgi_application()),
+        host="127.0.0.1",
+        port=0,
+        log_level="warning",
+        lifespan="off",
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
@@ -67,7 +71,9 @@ def open_page(chromium, console_server):
 
     def open_it(person, path: str, *, dark: bool = False, width: int = 1440, height: int = 900):
         context = chromium.new_context(
-            viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light", base_url=console_server
+            viewport={"width": width, "height": height},
+            color_scheme="dark" if dark else "light",
+            base_url=console_server,
         )
         contexts.append(context)
         if person is not None:
@@ -76,12 +82,17 @@ def open_page(chromium, console_server):
             context.add_cookies([{"name": "sessionid", "value": cookie, "url": console_server}])
         page = context.new_page()
         page.complaints = []
-        page.on("console", lambda message: message.type in ("error", "warning") and page.complaints.append(message.text))
+        page.on(
+            "console",
+            lambda message: message.type in ("error", "warning") and page.complaints.append(message.text),
+        )
         page.on("pageerror", lambda error: page.complaints.append(str(error)))
         page.on(
             "request",
-            lambda request: request.url.startswith((console_server, "data:", "blob:"))
-            or page.complaints.append(f"another host was asked: {request.url}"),
+            lambda request: (
+                request.url.startswith((console_server, "data:", "blob:"))
+                or page.complaints.append(f"another host was asked: {request.url}")
+            ),
         )
         page.goto(path)
         return page

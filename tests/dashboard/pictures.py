@@ -90,7 +90,7 @@ class Board:
 
     def pod(self, code: str, node: Node | None, gpus: int = 1, **more: object) -> Pod:
         name, namespace, priority = self.workload(code)
-        number = sum(pod.workload == f"owner-{name}" for pod in self.pods.values())
+        number = sum(pod.name.rpartition("-")[0] == name for pod in self.pods.values())
         resource = node.gpu_resource if node else "nvidia.com/gpu"
         facts: dict[str, object] = {
             "uid": f"uid-{name}-{number}",

@@ -61,7 +61,7 @@ def describe(view: NodeView) -> str:
     words = [f"{view.free} of {view.seats.size} free"]
     if view.link is None:
         words.append("links not told")
-    elif view.free:
+    elif view.free and not view.seats.unplaced:
         words.append(f"largest link group {view.group}, {LINK_WORDS[view.link]}")
     if view.seats.unplaced:
         words.append("which pod holds which GPU is not told")

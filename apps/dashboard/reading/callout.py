@@ -21,6 +21,7 @@ from apps.plans import queries as plans
 from apps.plans.models import Plan
 from apps.plans.states import PlanState
 
+NOT_PLANNED = ("fits", "gated", "gang-incomplete")
 OPEN = (PlanState.DRAFT, PlanState.PROPOSED, PlanState.APPROVED)
 
 
@@ -49,13 +50,18 @@ def call_out(user: Any, cluster: Cluster, picture: Snapshot) -> CallOut | None:
         href = reverse("plan", args=[cluster.name, plan.pk])
         return CallOut(first.display, text, f"Review plan {plan.pk}", href)
     may_plan = accounts.may(user, Action.PLAN, cluster)
-    return CallOut(first.display, text, workload=first.key if may_plan and first.gpus_per_pod else "")
+    return CallOut(first.display, text, workload=first.key if may_plan and can_plan(first) else "")
 
 
 def open_plan_for(user: Any, cluster: Cluster, workload: str) -> Plan | None:
     """The newest plan for that workload that is still under way."""
     found = plans.plans_for(user, cluster).filter(state__in=OPEN, request__workload=workload)
     return found.first()
+
+
+def can_plan(waiting: WaitingWorkload) -> bool:
+    """Whether moving pods could help at all: it asks for GPUs and does not merely wait for its turn."""
+    return bool(waiting.gpus_per_pod) and waiting.reason_code not in NOT_PLANNED
 
 
 def shape_of(waiting: WaitingWorkload) -> str:

@@ -276,14 +276,16 @@ def tell_stopping(execution: Execution, steps: Sequence[Step]) -> Stopping:
     flying = sorted(evicted - landed)
     cordons = sum(step.kind == StepKind.CORDON_NODE and step.state == StepState.VERIFIED for step in steps)
     until = f" until {execution.deadline_at:%H:%M} UTC at the latest" if execution.deadline_at else ""
-    fly = f"Moves in flight ({', '.join(map(str, flying))}) land first. " if flying else ""
-    stay = (
-        f"{plural(len(landed), 'pod')} that moved {'stays' if len(landed) == 1 else 'stay'} where they are now."
-        if landed
-        else "No pod has moved yet."
-    )
+    fly = f" Moves in flight ({', '.join(map(str, flying))}) land first." if flying else ""
+    if landed:
+        stay = (
+            f"{plural(len(landed), 'pod')} already moved and {'stays' if len(landed) == 1 else 'stay'} there."
+        )
+    else:
+        stay = "No pod has moved yet."
+    ours = f"our holds, gates and {plural(cordons, 'cordon')}"
     return Stopping(
-        pause=f"starts nothing new and keeps our holds and {plural(cordons, 'cordon')}{until}. {fly}".strip(),
-        cancel=f"{fly}then releases our holds, gates and {plural(cordons, 'cordon')}. {stay}".strip(),
-        roll_back=f"{fly}undoes our holds, gates, labels and cordons in reverse order. {stay} Evictions themselves can’t be undone.",
+        pause=f"starts nothing new and keeps {ours}{until}.{fly}",
+        cancel=f"starts nothing new, then releases {ours}.{fly} {stay}",
+        roll_back=f"undoes {ours} and restores labels, in reverse order.{fly} {stay} Evictions can’t be undone.",
     )

@@ -28,6 +28,7 @@ class Measures:
     worth: Mapping[str, float] = field(default_factory=dict)
     blocked: Mapping[str, float] = field(default_factory=dict)
     stranded_gpus: float | None = None
+    idle_gpus: float | None = None
     ratio: float | None = None
     gang: GangRoom | None = None
     measured_at: datetime | None = None
@@ -47,6 +48,7 @@ def read_measures(report: Report | None) -> Measures:
             if node["idle_milli"]
         },
         stranded_gpus=body.get("stranded_gpus"),
+        idle_gpus=report.idle_milli / 1000,
         ratio=body.get("ratio"),
         gang=GangRoom(gang["pods"], gang["gpus_per_pod"], _link_word(gang["link"])) if gang else None,
         measured_at=report.measured_at,

@@ -9,6 +9,7 @@ from apps.dashboard.drawings.mig import draw_layout
 from apps.dashboard.reading.marks import Mark
 from apps.dashboard.reading.nodes import LINK_WORDS, NodeView, gpu_pods
 from apps.dashboard.reading.occupancy import asked_milli
+from apps.dashboard.reading.times import duration, seconds_since
 from apps.dashboard.reading.words import amount, plural, spans
 from apps.planner.inventory import Node, Pod
 from apps.planner.movability import MovabilityRules
@@ -67,7 +68,19 @@ def _pod_line(view: NodeView, pod: Pod, mark: Mark | None, rules: MovabilityRule
     word, tone, symbol = ("Movable", "ok", "ok") if verdict.movable else ("Stays", "", "lock")
     if pod.owner_kind == "DaemonSet" and not asks_gpu(pod):
         word, tone, symbol = "Ignored", "", "ring"
-    return PodLine(pod, mark, _seats(view, pod), _requests(pod), word, tone, symbol, verdict.reasons)
+    reasons = verdict.reasons or _terms(pod, rules)
+    return PodLine(pod, mark, _seats(view, pod), _requests(pod), word, tone, symbol, reasons)
+
+
+def _terms(pod: Pod, rules: MovabilityRules) -> tuple[str, ...]:
+    """What a movable pod may lose, and what its budget allows."""
+    since = seconds_since(pod.checkpointed_at)
+    checkpoint = f"checkpoint {duration(since)} ago" if since is not None else "no checkpoint known"
+    budgets = rules.budgets_of(pod)
+    allowed = (
+        f"{budgets[0].name} allows {budgets[0].disruptions_allowed}" if budgets else "no disruption budget"
+    )
+    return (f"{allowed}, {checkpoint}",)
 
 
 def _seats(view: NodeView, pod: Pod) -> str:
@@ -169,7 +182,7 @@ def tell_facts(view: NodeView) -> Facts:
     group, note = _group_fact(view)
     host, host_note = _host_fact(view)
     return Facts(
-        state=view.state.text[:1].upper() + view.state.text[1:],
+        state="Ready, with a warning" if view.state.word == "drift" else view.state.text.capitalize(),
         state_note=" · ".join(word for word in (node.model, node.pool, node.rack, node.zone) if word)
         or "no pool told",
         gpus_note=_gpus_note(view),
@@ -194,6 +207,8 @@ def _gpus_note(view: NodeView) -> str:
 def _group_fact(view: NodeView) -> tuple[str, str]:
     if view.link is None:
         return "not known", "no topology metadata"
+    if view.seats.unplaced and view.free:
+        return "not known", "who holds which GPU is not told"
     group = best_group(view.node, view.seats.free, view.group, view.link) if view.group else None
     if not group:
         return "none", "nothing is free"

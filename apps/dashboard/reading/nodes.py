@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from apps.dashboard.reading.occupancy import Occupancy, asked_milli, occupy
-from apps.dashboard.reading.times import duration, seconds_since
+from apps.dashboard.reading.times import duration, rough_duration, seconds_since
 from apps.planner.inventory import LinkClass, Node, Pod
 from apps.planner.resources import asks_gpu
 from apps.planner.snapshot import Snapshot
@@ -88,11 +88,12 @@ def gpu_pods(view: NodeView) -> list[Pod]:
 
 def state_of(node: Node) -> State:
     if node.stale_since is not None and node.ready:
-        age = duration(seconds_since(node.stale_since) or 0)
+        seconds = seconds_since(node.stale_since) or 0
+        age = duration(seconds)
         return State(
             "stale",
             "bad",
-            f"stale {age}",
+            f"stale {rough_duration(seconds)}",
             f"No report for {age}: nothing is planned here until it reports again.",
         )
     if not node.ready:
@@ -106,7 +107,7 @@ def state_of(node: Node) -> State:
     if node.unschedulable:
         return State("cordoned", "warn", "cordoned", _cordon_detail(node))
     if node.warnings:
-        return State("drift", "warn", "look at it", node.warnings[0])
+        return State("drift", "warn", "warning", node.warnings[0])
     return State("ready", "ok", "ready")
 
 

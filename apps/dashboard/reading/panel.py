@@ -28,7 +28,7 @@ class Line:
 class Panel:
     view: NodeView
     lines: tuple[Line, ...]
-    link_word: str
+    group_words: str
     sentence: str
     blocked_percent: str | None
 
@@ -38,10 +38,18 @@ def describe_node(snapshot: Snapshot, view: NodeView, marks: Mapping[str, Mark])
     return Panel(
         view=view,
         lines=tuple(_lines(view, marks, rules)),
-        link_word=LINK_WORDS[view.link] if view.link else "links not told",
+        group_words=_group_words(view),
         sentence=_sentence(view, marks, rules),
         blocked_percent=None if view.blocked is None else f"{view.blocked * 100:.0f}",
     )
+
+
+def _group_words(view: NodeView) -> str:
+    if view.link is None:
+        return "links not told"
+    if view.seats.unplaced and view.free:
+        return "seats not told"
+    return f"{view.group}, {LINK_WORDS[view.link]}" if view.group else "none"
 
 
 def _lines(view: NodeView, marks: Mapping[str, Mark], rules: MovabilityRules) -> list[Line]:
@@ -49,13 +57,16 @@ def _lines(view: NodeView, marks: Mapping[str, Mark], rules: MovabilityRules) ->
     pods = {pod.uid: pod for pod in view.pods}
     lines: list[tuple[float, Line]] = []
 
-    def holder(uid: str, at: float, where: str) -> None:
+    def holder(uid: str, at: float, where: str, lead: str = "") -> None:
         pod, mark = pods.get(uid), marks.get(uid)
-        note = _movable(pod, rules)
+        note = lead + _movable(pod, rules)
         lines.append((at, Line(where, mark.name if mark else pod.name if pod else "unknown pod", note, mark)))
 
+    places: dict[str, list[int]] = {}
     for bar in seats.bars:
-        holder(bar.pod_uid, bar.positions[0], spans(bar.positions))
+        places.setdefault(bar.pod_uid, []).extend(bar.positions)
+    for uid, held in places.items():
+        holder(uid, held[0], spans(held))
     for place, parts in seats.parts.items():
         word = (
             f"MIG, cut in {len(parts)}"
@@ -70,7 +81,7 @@ def _lines(view: NodeView, marks: Mapping[str, Mark], rules: MovabilityRules) ->
     for place in seats.bad:
         lines.append((place + 0.5, Line(str(place), "unhealthy", "", is_quiet=True)))
     for uid, milli in seats.unplaced:
-        holder(uid, len(lines) + 100, f"{amount(milli)} of ?")
+        holder(uid, len(lines) + 100, "?", f"{amount(milli)} GPU, ")
     return [line for _, line in sorted(lines, key=lambda pair: pair[0])]
 
 

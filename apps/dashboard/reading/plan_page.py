@@ -11,8 +11,8 @@ from apps.dashboard.reading.times import duration, seconds_since
 from apps.dashboard.reading.words import listing, plural
 from apps.planner.plan import Goal, Move, Plan
 from apps.planner.snapshot import Snapshot
-from apps.plans.models import PlanVersion
 from apps.plans.models import Plan as PlanRow
+from apps.plans.models import PlanVersion
 from apps.plans.states import PlanState
 
 STATES: Mapping[str, tuple[str, str, str]] = {
@@ -39,6 +39,14 @@ class MoveLine:
     checkpoint: str
     cost: str
     risk_tone: str
+
+    @property
+    def pod_name(self) -> str:
+        return self.move.pod.partition("/")[2] or self.move.pod
+
+    @property
+    def namespace(self) -> str:
+        return self.move.pod.partition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)

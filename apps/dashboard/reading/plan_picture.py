@@ -160,6 +160,6 @@ def _mini(stage: Stage, marks: dict, pins: dict) -> Mini:
         before=draw_strip_before(stage, marks, pins),
         after=draw_strip_after(stage, marks, pins),
         before_note=f"{stage.view.free} free" if stage.view.free else "full",
-        after_note=stage.note,
+        after_note="node free" if stage.is_freed else stage.note,
         is_freed=stage.is_freed,
     )

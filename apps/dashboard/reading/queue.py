@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from apps.dashboard.reading.callout import shape_of
+from apps.dashboard.reading.callout import can_plan, shape_of
 from apps.dashboard.reading.times import duration, seconds_since
 from apps.planner.waiting import WaitingWorkload
 
@@ -48,12 +48,7 @@ class QueueLine:
 
     @property
     def can_plan(self) -> bool:
-        """Whether moving pods could help at all: it asks for GPUs and does not merely wait for its turn."""
-        return bool(self.waiting.gpus_per_pod) and self.waiting.reason_code not in (
-            "fits",
-            "gated",
-            "gang-incomplete",
-        )
+        return can_plan(self.waiting)
 
 
 def describe_waiting(position: int, waiting: WaitingWorkload) -> QueueLine:

@@ -22,17 +22,18 @@ def tell_tiles(totals: Totals, measures: Measures, views: Sequence[NodeView]) ->
         "used_percent": f"{totals.used_share * 100:.0f}",
         "meter": draw_meter(totals.used_share, share),
         "stranded": amount((stranded or 0) * 1000),
+        "idle": amount((measures.idle_gpus or 0) * 1000),
         "stranded_note": _stranded_note(totals, measures),
         "gang_note": _gang_note(measures, views),
     }
 
 
 def _stranded_note(totals: Totals, measures: Measures) -> str:
-    if not totals.free:
+    if not measures.idle_gpus:
         return "nothing is free"
     if not measures.stranded_gpus:
         return "every free GPU can serve a wanted shape"
-    return "free, but no wanted shape can use them"
+    return "no wanted shape can use them"
 
 
 def _gang_note(measures: Measures, views: Sequence[NodeView]) -> str:

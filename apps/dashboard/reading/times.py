@@ -45,6 +45,11 @@ def duration(seconds: float) -> str:
     return f"{hours // 24} days"
 
 
+def rough_duration(seconds: float) -> str:
+    """One unit only, for where there is little room: "6 min", "3 h"."""
+    return " ".join(duration(seconds).split()[:2])
+
+
 def seconds_since(moment: datetime | float | None) -> float | None:
     """moment: a datetime or epoch seconds, as snapshots carry them."""
     if moment is None:

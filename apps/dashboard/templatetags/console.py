@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sized
 from datetime import UTC, datetime
 
@@ -36,6 +37,12 @@ def moment(when: datetime | float | None, form: str = "short") -> SafeString:
     )
     stamp = f"{at:%Y-%m-%dT%H:%M:%SZ}"
     return mark_safe(f'<time datetime="{stamp}" data-local title="{at:%Y-%m-%d %H:%M:%S} UTC">{text}</time>')
+
+
+@register.filter
+def as_json(value: object) -> str:
+    """Lists and objects as JSON; text and numbers as they are."""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list)) else str(value)
 
 
 @register.filter

@@ -32,7 +32,7 @@ from apps.fragmentation import queries as fragmentation
 from apps.planner.snapshot import Snapshot as Picture
 
 MODES = {"work": "Workload", "heat": "Fragmentation", "link": "Link groups"}
-LIVE_ON = "sse:snapshot throttle:1s, sse:plan throttle:1s, every 30s"
+LIVE_ON = "sse:snapshot throttle:1s, sse:heartbeat throttle:5s, sse:fragmentation throttle:1s, sse:plan throttle:1s, every 30s"
 LEGEND_LENGTH = 16
 
 

@@ -25,7 +25,7 @@ from apps.dashboard.reading.problems import tell_problems
 from apps.dashboard.views.shell import Crumb, page, show
 from apps.fragmentation import queries as fragmentation
 
-LIVE_ON = "sse:snapshot throttle:1s, every 30s"
+LIVE_ON = "sse:snapshot throttle:1s, sse:heartbeat throttle:5s, every 30s"
 
 
 @page

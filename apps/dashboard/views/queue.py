@@ -16,7 +16,7 @@ from apps.dashboard.reading.words import plural
 from apps.dashboard.views.shell import page, show
 from apps.pending import queries as pending
 
-LIVE_ON = "sse:snapshot throttle:1s, sse:plan throttle:1s, every 30s"
+LIVE_ON = "sse:snapshot throttle:1s, sse:heartbeat throttle:5s, sse:plan throttle:1s, every 30s"
 LENGTH = 200
 WAITS = {"0": "any time", "300": "5 min", "3600": "1 h", "86400": "1 day"}
 

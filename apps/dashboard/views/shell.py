@@ -26,6 +26,9 @@ from apps.accounts.services import record_denial
 from apps.clusters import queries as clusters
 from apps.clusters.models import Cluster, Snapshot
 from apps.dashboard.reading.times import age_of
+from apps.executions import queries as executions
+from apps.plans.models import Plan
+from apps.plans.states import PlanState
 
 View = Callable[..., HttpResponse]
 
@@ -125,7 +128,7 @@ def _frame(request: HttpRequest, cluster: Cluster | None, here: str) -> dict[str
     return {
         "clusters": visible,
         "switch_to": shown_cluster,
-        "nav": _navigation(request, shown_cluster, here),
+        "nav": _navigation(request, shown_cluster, here, _counts(shown_cluster)),
         "roles": sorted(_roles(request, cluster)),
     }
 
@@ -141,9 +144,23 @@ def _roles(request: HttpRequest, cluster: Cluster | None) -> set[str]:
     return {grant.role for grant in grants if grant.cluster_id in ids or cluster is None}
 
 
-def _navigation(request: HttpRequest, cluster: Cluster | None, here: str) -> list[Section]:
+def _counts(cluster: Cluster | None) -> dict[str, int]:
+    """What waits for somebody: pending pods, plans to decide on, executions under way."""
+    if cluster is None:
+        return {}
+    newest = clusters.latest_snapshot(cluster)
+    return {
+        "Queue": newest.summary.get("pending", 0) if newest else 0,
+        "Plans": Plan.objects.filter(cluster=cluster, state=PlanState.PROPOSED).count(),
+        "Executions": executions.open_executions().filter(plan__cluster=cluster).count(),
+    }
+
+
+def _navigation(
+    request: HttpRequest, cluster: Cluster | None, here: str, counts: Mapping[str, int]
+) -> list[Section]:
     def link(text: str, route: str, *args: Any) -> Link:
-        return Link(text, reverse(route, args=args), text == here)
+        return Link(text, reverse(route, args=args), text == here, counts.get(text, 0))
 
     sections = []
     if cluster is not None:
