@@ -5,12 +5,16 @@ from rest_framework.routers import DefaultRouter
 from apps.accounts.api import AuditViewSet
 from apps.clusters.api import ClusterViewSet, NodeViewSet, SnapshotViewSet
 from apps.executions.api import ExecutionViewSet
+from apps.fragmentation.api import FragmentationViewSet
+from apps.pending.api import PendingViewSet
 from apps.plans.api import PlanViewSet
 
 router = DefaultRouter()
 router.register("clusters", ClusterViewSet)
 router.register("nodes", NodeViewSet, basename="node")
 router.register("snapshots", SnapshotViewSet)
+router.register("fragmentation", FragmentationViewSet, basename="fragmentation")
+router.register("pending", PendingViewSet, basename="pending")
 router.register("plans", PlanViewSet)
 router.register("executions", ExecutionViewSet)
 router.register("audit", AuditViewSet)

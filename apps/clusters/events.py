@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeVar
@@ -24,7 +25,7 @@ from apps.accounts.queries import clusters_visible_to
 from apps.clusters.models import Cluster
 from apps.clusters.notices import CHANNEL
 
-TOPICS = frozenset({"snapshot", "heartbeat", "plan", "execution"})
+TOPIC = re.compile(r"[a-z_]{1,30}")
 HEARTBEAT_SECONDS = 15.0
 LONGEST_QUEUE = 256
 """A stream that lags this many notices behind is closed; its page connects again and reloads."""
@@ -172,7 +173,7 @@ def _read_notice(data: bytes) -> dict[str, Any] | None:
     """None for what is no notice of ours: the channel is not trusted."""
     try:
         notice = json.loads(data)
-        is_ours = notice["topic"] in TOPICS and isinstance(notice["cluster"], str)
+        is_ours = TOPIC.fullmatch(notice["topic"]) and isinstance(notice["cluster"], str)
         return notice if is_ours and isinstance(notice["data"], dict) else None
     except (ValueError, KeyError, TypeError):
         return None

@@ -47,7 +47,7 @@ class FragmentationViewSet(GenericViewSet):
     @action(detail=False, serializer_class=TrendPointSerializer)
     def series(self, request: Request) -> Response:
         """The trend of one cluster."""
-        found = series(cluster_asked(request), _since(request))
+        found = series(cluster_asked(request), _since(request)).defer("body")
         page = self.paginate_queryset(found)
         return self.get_paginated_response(TrendPointSerializer(page, many=True).data)
 

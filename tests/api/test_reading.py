@@ -8,6 +8,7 @@ import pytest
 
 from apps.accounts.models import RoleGrant
 from apps.accounts.services import grant_role
+from apps.fragmentation.tasks import measure_snapshots
 from apps.planner.inventory import Holding, MigInstance
 from tests.plans.situations import node, picture, pod, see, topology
 
@@ -147,3 +148,37 @@ def test_the_ledger_is_for_auditors_of_that_cluster(caller, east, west, problem)
 def test_the_ledger_cannot_be_written_over_rest(caller, problem):
     ada = caller("ada", "auditor")
     problem(ada.post("audit/", action="forged"), 405, "method-not-allowed")
+
+
+def test_fragmentation_has_a_newest_report_and_a_trend(caller, east, west, problem):
+    ada = caller("ada", "viewer")
+    problem(ada.get("fragmentation/latest/", cluster="east"), 404, "not-found")
+    problem(ada.get("fragmentation/latest/", cluster="west"), 404, "not-found")
+    see(east)
+    measure_snapshots()
+    see(east, picture(pods=[pod("lora", "node-a", 5)]))
+    measure_snapshots()
+    report = ada.get("fragmentation/latest/", cluster="east").json()
+    assert (report["cluster"], report["idle_milli"], report["total_milli"]) == ("east", 19000, 24000)
+    assert report["ratio"] == pytest.approx(report["fragmentation_milli"] / 19000)
+    assert report["report"]["free_nodes"] == {"8": 2}
+    trend = ada.get("fragmentation/series/", cluster="east").json()
+    assert [one["idle_milli"] for one in trend["results"]] == [8000, 19000]
+    assert "report" not in trend["results"][0]
+    later = ada.get("fragmentation/series/", cluster="east", since="2999-01-01T00:00:00Z")
+    assert later.json()["count"] == 0
+    for since in ("yesterday", "2026-01-31T12:00:00", "2026-13-41T12:00:00Z"):
+        detail = problem(ada.get("fragmentation/series/", cluster="east", since=since), 422, "invalid")
+        assert "2026-01-31T12:00:00Z" in detail
+
+
+def test_what_waits_comes_with_its_reason(caller, east, problem):
+    ada = caller("ada", "viewer")
+    problem(ada.get("pending/", cluster="west"), 404, "not-found")
+    waits = pod("llama", "", 8, phase="Pending", ready=False, created_at=1_700_000_000.0)
+    see(east, picture(pods=[*picture().pods.values(), waits]))
+    (found,) = ada.get("pending/", cluster="east").json()["results"]
+    assert (found["key"], found["pod_uids"], found["gpus"]) == ("ml/llama", ["uid-llama"], 8)
+    assert found["waiting_since"] == "2023-11-14T22:13:20Z"
+    assert (found["free_gpus"], found["best_node_free_gpus"]) == (8, 7)
+    assert found["sentence"]
