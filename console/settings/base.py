@@ -136,7 +136,7 @@ REST_FRAMEWORK = {
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["console.api_parsers.SmallJSON"],
     "EXCEPTION_HANDLER": "console.api_errors.handle",
     "DEFAULT_PAGINATION_CLASS": "console.pagination.Pages",
     "PAGE_SIZE": 50,
