@@ -110,7 +110,7 @@ class ApiServer:
     async def start(self) -> None:
         self.cluster.loop = asyncio.get_running_loop()
         server = web.Server(self._answer, access_log=None, logger=QUIET, keepalive_timeout=120)
-        self._runner = web.ServerRunner(server)
+        self._runner = web.ServerRunner(server, shutdown_timeout=2)
         await self._runner.setup()
         context = self.certificate.server_context()
         site = web.TCPSite(self._runner, "127.0.0.1", self.port, ssl_context=context, backlog=1024)

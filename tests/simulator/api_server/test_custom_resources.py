@@ -1,0 +1,97 @@
+"""Custom resources: their URLs come and go with the definition, and their schema is kept to."""
+
+import time
+
+import pytest
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "spec": {
+            "type": "object",
+            "required": ["n"],
+            "properties": {
+                "n": {"type": "integer", "minimum": 1},
+                "mode": {"enum": ["a", "b"], "default": "a"},
+            },
+        },
+        "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+    },
+}
+
+
+@pytest.fixture
+def widgets(api):
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": SCHEMA},
+    }
+    names = {"plural": "widgets", "kind": "Widget"}
+    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
+    reply = api.post(CRDS, {"metadata": {"name": "widgets.example.com"}, "spec": spec})
+    assert reply.code == 201
+    yield api.get(WIDGETS)
+    api.delete(f"{CRDS}/widgets.example.com")
+
+
+def until_served(api):
+    for _ in range(100):
+        if api.get(WIDGETS).code == 200:
+            return
+        time.sleep(0.02)
+    raise AssertionError("the definition was never served")
+
+
+def make(api, **spec):
+    return api.post(WIDGETS, {"metadata": {"name": "w"}, "spec": spec, "status": {"a": 1}})
+
+
+def test_51_the_url_of_a_new_definition_is_text_404_for_a_moment(api, widgets):
+    assert (widgets.code, widgets.text) == (404, "404 page not found\n")
+    until_served(api)
+    conditions = {
+        c["type"]: c["status"] for c in api.get(f"{CRDS}/widgets.example.com").json["status"]["conditions"]
+    }
+    assert conditions == {"NamesAccepted": "True", "Established": "True"}
+
+
+def test_unknown_fields_are_pruned_defaults_filled_and_status_dropped(api, widgets):
+    until_served(api)
+    made = make(api, n=1, extra=1)
+    assert made.json["spec"] == {"n": 1, "mode": "a"}
+    assert "status" not in made.json
+    assert made.headers["Warning"] == '299 - "unknown field \\"spec.extra\\""'
+    assert make(api, n=1).code == 409
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [({"n": "x"}, "spec.n"), ({"n": 0}, "spec.n"), ({}, "spec.n"), ({"n": 1, "mode": "c"}, "spec.mode")],
+)
+def test_the_schema_is_kept_to(api, widgets, spec, field):
+    until_served(api)
+    reply = make(api, **spec)
+    assert (reply.code, reply.reason) == (422, "Invalid")
+    assert reply.json["details"]["causes"][0]["field"] == field
+
+
+def test_only_the_spec_bumps_the_generation(api, widgets):
+    until_served(api)
+    make(api, n=1)
+    status = api.patch(f"{WIDGETS}/w/status", {"status": {"a": 2}, "spec": {"n": 9}}).json
+    assert (status["spec"]["n"], status["status"], status["metadata"]["generation"]) == (1, {"a": 2}, 1)
+    spec = api.patch(f"{WIDGETS}/w", {"spec": {"n": 9}, "status": {"a": 5}}).json
+    assert (spec["spec"]["n"], spec["status"], spec["metadata"]["generation"]) == (9, {"a": 2}, 2)
+
+
+def test_a_deleted_definition_takes_its_objects_along(api, widgets):
+    until_served(api)
+    make(api, n=1)
+    api.delete(f"{CRDS}/widgets.example.com")
+    assert api.get(WIDGETS).code == 404
+    assert api.server.store.table("widgets.example.com").order == []
