@@ -30,7 +30,7 @@ CLUSTER = OpenApiParameter("cluster", str, required=True, description="name of t
 def cluster_asked(request: Request) -> Cluster:
     """The cluster that `?cluster=` names. Raises a 422 without one and a 404 for one that is not visible."""
     name = request.query_params.get("cluster", "")
-    if not name:
+    if not name or "\x00" in name:
         raise ValidationError({"cluster": ["name the cluster: ?cluster=NAME"]})
     return cluster_for(request.user, name)
 

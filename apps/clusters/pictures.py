@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from apps.planner.inventory import Node
+from apps.planner.inventory import Node, Pod
 from apps.planner.resources import demand_of
 from apps.planner.rooms import is_open_node
 from apps.planner.snapshot import Snapshot
@@ -95,13 +95,13 @@ def summarise(snapshot: Snapshot) -> dict[str, Any]:
         "ready_nodes": sum(1 for node in snapshot.nodes.values() if node.ready),
         "gpus": {
             "physical": sum(len(node.gpus) for node in nodes),
-            "schedulable": schedulable,
-            "allocated": round(sum(held.values()), 3),
-            "free": round(free, 3),
+            "schedulable": _plain(schedulable),
+            "allocated": _plain(sum(held.values())),
+            "free": _plain(free),
         },
         "pods": len(snapshot.pods),
         "pending": len(snapshot.pending_pods),
-        "pending_gpus": round(sum(_asked(pod, snapshot, None) for pod in snapshot.pending_pods), 3),
+        "pending_gpus": _plain(sum(_asked(pod, None) for pod in snapshot.pending_pods)),
         "models": dict(models.most_common(50)),
         "warnings": sum(1 for node in snapshot.nodes.values() if node.warnings),
         "problems": len(snapshot.problems),
@@ -117,17 +117,23 @@ def _offered(node: Node) -> float:
 
 def _held_by_node(snapshot: Snapshot) -> dict[str, float]:
     return {
-        name: sum(_asked(pod, snapshot, snapshot.nodes.get(name)) for pod in pods)
+        name: sum(_asked(pod, snapshot.nodes.get(name)) for pod in pods)
         for name, pods in snapshot.pods_by_node.items()
     }
 
 
-def _asked(pod: Any, snapshot: Snapshot, node: Node | None) -> float:
+def _asked(pod: Pod, node: Node | None) -> float:
     if pod.hold:
         return 0.0
     demand = demand_of(pod, frozenset({node.gpu_resource}) if node and node.gpu_resource else frozenset())
     shares = node.shares_per_gpu if node else 1
     return demand.gpu_milli / 1000 / max(shares, 1) + _mig_share(demand.resources)
+
+
+def _plain(gpus: float) -> int | float:
+    """Whole numbers as integers; shares to three places."""
+    rounded = round(gpus, 3)
+    return int(rounded) if rounded == int(rounded) else rounded
 
 
 def _mig_share(resources: Iterable[tuple[str, int]]) -> float:

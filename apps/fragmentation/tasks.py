@@ -12,7 +12,7 @@ logger = structlog.get_logger(__name__)
 
 @shared_task
 def measure_snapshots() -> None:
-    """Measure the newest snapshot of each cluster. One that cannot be measured does not hold up the others."""
+    """Measure the newest snapshot of each cluster; one that cannot be measured holds up no other."""
     for snapshot_id in unmeasured_snapshot_ids():
         try:
             services.measure_snapshot(snapshot_id=snapshot_id)

@@ -21,7 +21,10 @@ POOL_LABELS = (
     "eks.amazonaws.com/nodegroup",
     "agentpool",
 )
-HOLDERS_STALE_SECONDS = 900.0
+
+# Devices of a running pod do not change, holders that are gone are dropped (`picture`), and a GPU pod
+# without a holder makes its node's devices unknown to the planner: age alone says little, so it is generous.
+HOLDERS_STALE_SECONDS = 24 * 3600.0
 MOST_WARNINGS = 20
 
 
@@ -109,8 +112,8 @@ def _holdings(
     holdings, observed_at = found
     stale_at = observed_at + HOLDERS_STALE_SECONDS
     if taken_at >= stale_at:
-        minutes = HOLDERS_STALE_SECONDS / 60
-        warn(f"the annotation {HOLDERS} is older than {minutes:g} minutes: who holds which GPU is unknown")
+        hours = HOLDERS_STALE_SECONDS / 3600
+        warn(f"the annotation {HOLDERS} is older than {hours:g} hours: who holds which GPU is unknown")
         return None, observed_at, None
     return holdings, observed_at, stale_at
 
