@@ -47,7 +47,8 @@ FORTY = (
         "NV12",
         "a100",
         "PM8|PM8|PM8|PM8|CA4 SQ4|CA4 ES . ES .|ES . . EN2 . . .|NB . LS . . NB . .|SQ4 . ES . EN"
-        "|AB2 . . AB2 . .|CA4 SQ4|SQ4 . LS LS .|CA4 EN2 . x|SQ4 . ES ma mb|LS . . ES . . . .|EN2 ES . LS mc . .",
+        "|AB2 . . AB2 . .|CA4 SQ4|SQ4 . LS LS .|CA4 EN2 . x|SQ4 . ES ma mb|LS . . ES . . . ."
+        "|EN2 ES . LS mc . .",
     ),
     (
         "H800-SXM5-80GB",
@@ -229,7 +230,7 @@ def forty_nodes(now: float = NOW) -> Board:
                 more["stale_since"] = now - 360
             if name == "a100-16":
                 more["warnings"] = (
-                    "The label says NVIDIA-A100-SXM4-80GB; NVML sees NVIDIA A100 80GB PCIe with four bridged pairs.",
+                    "The label says NVIDIA-A100-SXM4-80GB; NVML sees NVIDIA A100 80GB PCIe in bridged pairs.",
                 )
                 code_here = "pairs"
             else:

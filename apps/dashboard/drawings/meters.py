@@ -38,6 +38,7 @@ def draw_progress(counts: Mapping[str, int], order: Sequence[str], label: str) -
             parts.append(f'<rect class="{kind}" x="{x:g}" width="{width - total * 0.0016:.3f}" height="10"/>')
         x += width
     return mark_safe(
-        f'<svg class="prog" viewBox="0 0 {total} 10" preserveAspectRatio="none" role="img" aria-label="{label}">'
+        f'<svg class="prog" viewBox="0 0 {total} 10" preserveAspectRatio="none" role="img"'
+        f' aria-label="{label}">'
         f"{''.join(parts)}</svg>"
     )

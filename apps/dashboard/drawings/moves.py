@@ -46,7 +46,8 @@ def draw_moves(
     height = max(frame.rows.values(), default=0) + ROW + 8
     label = f"{len(stages)} nodes before and after; the moves table lists the same moves by number"
     return mark_safe(
-        f'<svg class="chart planmap" viewBox="0 0 {frame.width:g} {height:g}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
+        f'<svg class="chart planmap" viewBox="0 0 {frame.width:g} {height:g}" role="img"'
+        f' aria-label="{label}">{"".join(parts)}</svg>'
     )
 
 
@@ -60,7 +61,8 @@ def draw_strip_after(stage: Stage, marks: Mapping[str, Mark], pins: Mapping[str,
 
 def _strip(where: Spots, cells: str) -> SafeString:
     return mark_safe(
-        f'<svg class="cells" viewBox="0 0 {where.width:g} 19" width="{where.width:g}" height="19" aria-hidden="true">'
+        f'<svg class="cells" viewBox="0 0 {where.width:g} 19" width="{where.width:g}" height="19"'
+        ' aria-hidden="true">'
         f"{cells}</svg>"
     )
 
@@ -100,7 +102,8 @@ def _stage(stage: Stage, frame: Frame, marks: Mapping[str, Mark], pins: Mapping[
         f'<text class="rowname" x="0" y="{y + 13.5:g}">{shown(_short(stage.view.node.name))}</text>'
         f'<g transform="translate({frame.left:g} {y:g})">{before}</g>'
         f'<g transform="translate({frame.right:g} {y:g})">{after}</g>'
-        f'<text class="{note}" x="{frame.right + where.width + 12:g}" y="{y + 13.5:g}">{shown(stage.note)}</text>'
+        f'<text class="{note}" x="{frame.right + where.width + 12:g}" y="{y + 13.5:g}">'
+        f"{shown(stage.note)}</text>"
     )
 
 
@@ -117,7 +120,8 @@ def _arrows(moves: Sequence[Move], frame: Frame) -> list[str]:
         x0, x1 = frame.left + frame.cells + 6, frame.right - 12
         pull = FLOW * 0.4
         lines.append(
-            f'<path class="flow" d="M{x0:g} {ya:.1f}C{x0 + pull:g} {ya:.1f} {x1 - pull:g} {yb:.1f} {x1 - 4:g} {yb:.1f}"/>'
+            f'<path class="flow" d="M{x0:g} {ya:.1f}C{x0 + pull:g} {ya:.1f}'
+            f' {x1 - pull:g} {yb:.1f} {x1 - 4:g} {yb:.1f}"/>'
             f'<path class="flowhead" d="M{x1 + 3:g} {yb:.1f}l-8 -3.6v7.2Z"/>'
         )
         t = _ride(ins[move.target], move.order)

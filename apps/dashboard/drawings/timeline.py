@@ -52,9 +52,8 @@ def draw_timeline(lanes: Sequence[Lane], start: datetime, now: datetime, *, is_o
     if is_open:
         at = x(now)
         parts.append(f'<path class="nowline" d="M{at:.1f} 14V{bottom}"/>')
-        parts.append(
-            f'<text class="lbl nowt" x="{at + 4:.1f}" y="{bottom + 12}">now {now.astimezone(UTC):%H:%M:%S}</text>'
-        )
+        clock = f"{now.astimezone(UTC):%H:%M:%S}"
+        parts.append(f'<text class="lbl nowt" x="{at + 4:.1f}" y="{bottom + 12}">now {clock}</text>')
     size = f"0 0 {NAME + ROOM + 10} {bottom + 16}"
     label = f"Time line of {len(lanes)} lanes; the tables below hold the same steps"
     return mark_safe(

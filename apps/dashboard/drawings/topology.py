@@ -45,7 +45,8 @@ def draw_matrix(node: Node, free: Sequence[int], links: Sequence[Sequence[str]])
     width, height = across[-1] + WIDTH + 4, down[-1] + HEIGHT + 4
     label = f"Link matrix of {len(numas)} GPUs; the table below holds the same codes"
     return mark_safe(
-        f'<svg class="mtx chart" viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
+        f'<svg class="mtx chart" viewBox="0 0 {width:g} {height:g}" role="img"'
+        f' aria-label="{label}">{"".join(parts)}</svg>'
     )
 
 
@@ -59,8 +60,10 @@ def draw_nics(node: Node, names: Sequence[str], links: Sequence[Sequence[str]]) 
         parts.append(f'<text class="hd" x="46" y="{y + 19}">{shown(name[:12])}</text>')
         parts += [_cell(x, y, code, False) for x, code in zip(across, links[row], strict=False)]
     size = f"0 0 {across[-1] + WIDTH + 4:g} {len(names) * (HEIGHT + GAP)}"
+    label = f"Links from {len(names)} NICs to the GPUs"
+    picture = "".join(parts)
     return mark_safe(
-        f'<svg class="mtx chart" viewBox="{size}" role="img" aria-label="Links from {len(names)} NICs to the GPUs">{"".join(parts)}</svg>'
+        f'<svg class="mtx chart" viewBox="{size}" role="img" aria-label="{label}">{picture}</svg>'
     )
 
 

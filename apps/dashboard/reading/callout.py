@@ -27,7 +27,7 @@ OPEN = (PlanState.DRAFT, PlanState.PROPOSED, PlanState.APPROVED)
 
 @dataclass(frozen=True, slots=True)
 class CallOut:
-    """href: of the plan to review; otherwise workload: what a new plan would be for, "" if none may be made."""
+    """href: of the plan to review; else workload: what a new plan would be for, "" if none may be made."""
 
     name: str
     text: str

@@ -1,4 +1,4 @@
-"""What the page of an execution says: progress, lanes, steps by move, what blocks, and what stopping would do."""
+"""The page of an execution in words: progress, lanes, steps by move, what blocks, what a stop would do."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def _cell(step: Step | None, start: datetime | None) -> StepCell | None:
 def list_blocked(steps: Iterable[Step]) -> list[Blocked]:
     return [
         Blocked(
-            title=f"{f'Move {step.move}' if step.move else step.target}, {KIND_WORDS[step.kind].lower()}: {step.get_state_display().lower()}",
+            title=_blocked_title(step),
             reason=step.reason or "no reason was told",
             attempts=step.attempts,
             since=step.issued_at or step.intent_at,
@@ -206,6 +206,11 @@ def list_blocked(steps: Iterable[Step]) -> list[Blocked]:
         for step in steps
         if step.state in STUCK
     ]
+
+
+def _blocked_title(step: Step) -> str:
+    whose = f"Move {step.move}" if step.move else step.target
+    return f"{whose}, {KIND_WORDS[step.kind].lower()}: {step.get_state_display().lower()}"
 
 
 def draw_lanes(execution: Execution, steps: Sequence[Step], plan: Plan, now: datetime) -> SafeString | str:
@@ -287,5 +292,5 @@ def tell_stopping(execution: Execution, steps: Sequence[Step]) -> Stopping:
     return Stopping(
         pause=f"starts nothing new and keeps {ours}{until}.{fly}",
         cancel=f"starts nothing new, then releases {ours}.{fly} {stay}",
-        roll_back=f"undoes {ours} and restores labels, in reverse order.{fly} {stay} Evictions can’t be undone.",
+        roll_back=f"undoes {ours} and restores labels.{fly} {stay} Evictions can’t be undone.",
     )

@@ -34,8 +34,11 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """worth: GPUs that become one free node for each pod moved, None when nothing can be gained. blocked: share (0 to 1) of the wanted shapes that
-    cannot use a free GPU here, None when not measured. link: the class that `group` counts, None if unknown."""
+    """worth: GPUs that become one free node for each pod moved, None when nothing can be gained.
+
+    blocked: share (0 to 1) of the wanted shapes that cannot use a free GPU here, None when not
+    measured. link: the class that `group` counts, None if unknown.
+    """
 
     node: Node
     pods: tuple[Pod, ...]
@@ -113,7 +116,7 @@ def state_of(node: Node) -> State:
 
 def _cordon_detail(node: Node) -> str:
     if not node.cordon:
-        return "Cordoned by somebody else: not counted as schedulable, and the console will not remove the cordon."
+        return "Cordoned by somebody else: not schedulable, and the console will not remove the cordon."
     try:
         ours = json.loads(node.cordon)
     except ValueError:

@@ -29,7 +29,7 @@ SORTS: Mapping[str, tuple[str, Callable[[NodeView], tuple]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Counts of GPUs. schedulable = physical - cordoned - unready - unhealthy; used is in milli-GPU of those."""
+    """Counts of GPUs. schedulable = physical - cordoned - unready - unhealthy; used_milli of those."""
 
     nodes: int
     models: int
@@ -133,6 +133,7 @@ def _group(key: tuple[str, str], members: Sequence[NodeView]) -> Group:
     unit = "NPU" if members[0].node.gpu_resource.startswith("huawei.com/") else "GPU"
     usable = [view for view in members if view.is_schedulable]
     links = sorted({links_note(view.node) for view in members})
+    free = sum(view.free for view in usable)
     sizes = {view.seats.size for view in members}
     note = [
         *([f"pool {second}" if second == members[0].node.pool else second] if second else []),
@@ -143,7 +144,7 @@ def _group(key: tuple[str, str], members: Sequence[NodeView]) -> Group:
     return Group(
         title=title,
         note=" · ".join(note),
-        free_note=f"{sum(view.free for view in usable):,} free, {sum(view.is_whole for view in usable)} whole",
+        free_note=f"{free:,} free, {sum(view.is_whole for view in usable)} whole",
         unit=unit,
         last=max(sizes) - 1,
         views=tuple(members),

@@ -51,4 +51,5 @@ def _gang_note(measures: Measures, views: Sequence[NodeView]) -> str:
         return f"no node has {gang.gpus_per_pod} linked GPUs free; none has any"
     if best.link is None:
         return f"no node has {gang.gpus_per_pod} free; {best.node.name} has {best.free}"
-    return f"no {gang.gpus_per_pod}-GPU node is free; best {best.group} by {LINK_WORDS[best.link]}, {best.node.name}"
+    group = f"best {best.group} by {LINK_WORDS[best.link]}, {best.node.name}"
+    return f"no {gang.gpus_per_pod}-GPU node is free; {group}"

@@ -32,7 +32,8 @@ from apps.fragmentation import queries as fragmentation
 from apps.planner.snapshot import Snapshot as Picture
 
 MODES = {"work": "Workload", "heat": "Fragmentation", "link": "Link groups"}
-LIVE_ON = "sse:snapshot throttle:1s, sse:heartbeat throttle:5s, sse:fragmentation throttle:1s, sse:plan throttle:1s, every 30s"
+TOPICS = ("snapshot throttle:1s", "heartbeat throttle:5s", "fragmentation throttle:1s", "plan throttle:1s")
+LIVE_ON = ", ".join([*(f"sse:{topic}" for topic in TOPICS), "every 30s"])
 LEGEND_LENGTH = 16
 
 

@@ -180,7 +180,7 @@ def _navigation(
 
 @page
 def home(request: HttpRequest) -> HttpResponse:
-    """The chosen, last seen or first visible cluster's grid; without any, the clusters page says what to do."""
+    """The chosen, last seen or first visible cluster's grid; without any, the clusters page."""
     visible = list(clusters.visible_clusters(request.user))
     wanted = request.GET.get("cluster")
     chosen = next((cluster for cluster in visible if cluster.name == wanted), None)

@@ -1,0 +1,30 @@
+"""Codes and hues of workloads."""
+
+from apps.dashboard.reading.marks import HUES, mark_workloads
+
+TWELVE = [f"team-{n % 3}/workload-{n}" for n in range(HUES)]
+
+
+def test_up_to_twelve_workloads_never_share_a_hue():
+    assert len({mark.hue for mark in mark_workloads(TWELVE).values()}) == HUES
+
+
+def test_beyond_twelve_the_hues_repeat_evenly_and_codes_stay_unique():
+    marks = mark_workloads([f"ns/job-{n}" for n in range(120)])
+    uses = [sum(mark.hue == hue for mark in marks.values()) for hue in range(1, HUES + 1)]
+    assert max(uses) - min(uses) <= 1
+    assert len({mark.code for mark in marks.values()}) == 120
+
+
+def test_the_order_in_which_workloads_are_met_changes_nothing():
+    assert mark_workloads(TWELVE) == mark_workloads(reversed(TWELVE))
+
+
+def test_a_code_comes_from_the_words_of_the_name():
+    marks = mark_workloads(["ml/lora-sweep", "serving/chat-api"])
+    assert marks["ml/lora-sweep"].code == "LS"
+    assert marks["serving/chat-api"].code == "CA"
+
+
+def test_names_without_letters_get_a_code_too():
+    assert all(len(mark.code) == 2 for mark in mark_workloads(["ns/", "ns/-", "ns/7", "ns/日本"]).values())

@@ -1,0 +1,38 @@
+"""Cluster text on a page or in a spreadsheet cannot do anything but be read."""
+
+import pytest
+
+from apps.dashboard.reading.plain import cell_text, shown, visible
+
+
+def test_ordinary_names_stay_as_they_are():
+    assert visible("ml/lora-sweep-41") == "ml/lora-sweep-41"
+    assert visible("größe 8×H100") == "größe 8×H100"
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("pod\u202egnp.exe", "pod⟨U+202E⟩gnp.exe"),
+        ("a\u200bb", "a⟨U+200B⟩b"),
+        ("line\nbreak", "line⟨U+000A⟩break"),
+        ("\x1b[31mred", "⟨U+001B⟩[31mred"),
+        ("\u2066isolate", "⟨U+2066⟩isolate"),
+    ],
+)
+def test_invisible_and_direction_changing_characters_are_written_out(text, seen):
+    assert visible(text) == seen
+
+
+def test_markup_is_escaped():
+    assert shown('<img src=x onerror="alert(1)">') == "&lt;img src=x onerror=&quot;alert(1)&quot;&gt;"
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "＝", "＋", "－", "＠", " =", "\t="])
+def test_cells_that_a_spreadsheet_would_run_are_neutralised(start):
+    assert str(cell_text(f"{start}cmd()")).startswith(("'", "⟨"))
+
+
+@pytest.mark.parametrize("value", [3, -2.5, "-2", "+4.5", "a100-07", "v1.33"])
+def test_numbers_and_names_are_left_alone_in_cells(value):
+    assert cell_text(value) == value
