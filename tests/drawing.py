@@ -141,9 +141,7 @@ def _read_line(name: str, picture: str) -> tuple[Node, list[Pod]]:
         milli = 100 * int(picture[places[0]]) if mark.startswith("share") else 1000
         count = len(places)
         pod = running(f"{name}-{mark}", name, gpus=count, cpu=4000 * count, memory=16 * GIB * count)
-        guests.append(
-            replace(pod, gpu_milli=milli, protections=(PROTECTED,) if mark.isupper() else ())
-        )
+        guests.append(replace(pod, gpu_milli=milli, protections=(PROTECTED,) if mark.isupper() else ()))
         holdings += [Holding(pod.uid, gpus[at].uuid, milli) for at in places]
     allocatable = {"cpu": 128_000, "memory": 1024 * GIB, "pods": 110, GPU: sum(gpu.healthy for gpu in gpus)}
     labels = {"kubernetes.io/hostname": name, "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}

@@ -69,8 +69,13 @@ def shape_key(board: Board, pod: Pod) -> Hashable:
     return (board.shape(pod), rules)
 
 
-def capacity_of(board: Board, room: Room, shapes: Sequence[Shape], allowed: Sequence[bool]) -> Capacity:
-    """Exact for each shape alone; what cannot bind is left out, so that more nodes look alike."""
+def capacity_of(
+    room: Room, shapes: Sequence[Shape], allowed: Sequence[bool], keep_all: bool = False
+) -> Capacity:
+    """Exact for each shape alone; what cannot bind is left out, so that more nodes look alike.
+
+    keep_all: leave nothing out, since others will start there too.
+    """
     most = tuple(
         count_alone(room, shape.demand) if may else 0 for shape, may in zip(shapes, allowed, strict=True)
     )
@@ -81,13 +86,13 @@ def capacity_of(board: Board, room: Room, shapes: Sequence[Shape], allowed: Sequ
             continue
         have = room.left.get(name, 0)
         could_use = _most_used(room, shapes, most, name)
-        if could_use > have:
+        if keep_all or could_use > have:
             left.append((name, max(have, 0)))
     if not room.by_device and room.node.gpu_resource:
         left.append((room.node.gpu_resource, max(room.left.get(room.node.gpu_resource, 0), 0)))
     shares = any(shape.is_share and count for shape, count in zip(shapes, most, strict=True))
     devices = tuple(sorted(room.gpu_left[at] for at in room.usable)) if room.by_device else ()
-    if not shares:
+    if not shares and not keep_all:
         devices = tuple(milli for milli in devices if milli == WHOLE)
     return Capacity(devices, tuple(left), most)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from apps.planner.capacity import shape_key
 from apps.planner.inventory import LinkClass, Pod
 from apps.planner.placement import Board
 from apps.planner.resources import Demand
@@ -45,9 +46,15 @@ class NodeClearing:
         self.wanted = wanted
         self.groups = self._group_pods()
         self.sizes = tuple(len(group) for group in self.groups)
+        self.is_complete = True
 
-    def find(self, starts: int, most_moves: int) -> list[Clearing]:
-        """Inclusion-minimal sets, fewest moves first, then cheapest."""
+    def find(self, starts: int, most_moves: int, slack: int = SLACK_MOVES) -> list[Clearing]:
+        """Inclusion-minimal sets, fewest moves first, then cheapest.
+
+        slack: how many moves more than the fewest a set may need. `is_complete` says afterwards
+        whether the search had to stop before all of them were seen.
+        """
+        self.is_complete = True
         if not self.is_enough(self.sizes, starts):
             return []
         least = tuple(self._least_of(at, starts) for at in range(len(self.groups)))
@@ -55,22 +62,25 @@ class NodeClearing:
             return []
         if self.is_enough(least, starts):
             return [self._clearing(least, starts)]
+        found = self._search(least, starts, most_moves, slack)
+        return sorted(
+            (self._clearing(counts, starts) for counts in found),
+            key=lambda one: (one.price, [pod.uid for pod in one.victims]),
+        )
+
+    def _search(self, least: Counts, starts: int, most_moves: int, slack: int) -> list[Counts]:
         found: list[Counts] = []
-        checks = 0
-        for counts in self._grow(least, most_moves):
-            if found and sum(counts) > sum(found[0]) + SLACK_MOVES:
+        for checks, counts in enumerate(self._grow(least, most_moves)):
+            if found and sum(counts) > sum(found[0]) + slack:
                 break
-            checks += 1
             if checks > MOST_CHECKS or len(found) >= MOST_CHOICES:
+                self.is_complete = False
                 break
             if any(all(a <= b for a, b in zip(known, counts, strict=True)) for known in found):
                 continue
             if self.is_enough(counts, starts):
                 found.append(counts)
-        return sorted(
-            (self._clearing(counts, starts) for counts in found),
-            key=lambda one: (one.price, [pod.uid for pod in one.victims]),
-        )
+        return found
 
     def is_enough(self, counts: Sequence[int], starts: int) -> bool:
         """Whether `starts` wanted pods fit once the first counts[i] pods of each group i have left."""
@@ -127,7 +137,7 @@ class NodeClearing:
             demand = board.final.demand(pod)
             exact = self.wanted.link is not None or 0 < demand.milli < WHOLE
             places = room.taken[uid] if exact else ()
-            groups.setdefault((board.shape(pod), places), []).append(pod)
+            groups.setdefault((shape_key(board, pod), places), []).append(pod)
         ordered = [sorted(pods, key=lambda pod: (board.cost(pod), pod.uid)) for pods in groups.values()]
         ordered.sort(
             key=lambda pods: (-board.final.demand(pods[0]).gpu_milli, board.cost(pods[0]), pods[0].uid)

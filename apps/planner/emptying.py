@@ -60,19 +60,25 @@ class Realisation:
         return freed
 
     def _send(self, pod: Pod, source: str, used: list[tuple[Hashable, str]]) -> bool:
+        target = send_pod(self.board, pod, source, self.places)
         key = shape_key(self.board, pod)
-        places = self.places[key]
-        for name, count in places.items():
-            if count > 0 and self.board.accepts(pod, source, name):
-                places[name] -= 1
-                used.append((key, name))
-                self.board.move(pod, name)
-                return True
-        target = self.board.choose_target(pod, source)
-        if target is None:
-            return False
-        self.board.move(pod, target)
-        return True
+        if target is not None and target in self.places[key]:
+            used.append((key, target))
+        return target is not None
+
+
+def send_pod(board: Board, pod: Pod, source: str, places: dict[Hashable, Counter[str]]) -> str | None:
+    """Move the pod to a place that the program gave its shape, else anywhere tight; where it went."""
+    reserved = places[shape_key(board, pod)]
+    for name, count in reserved.items():
+        if count > 0 and board.accepts(pod, source, name):
+            reserved[name] -= 1
+            board.move(pod, name)
+            return name
+    target = board.choose_target(pod, source)
+    if target is not None:
+        board.move(pod, target)
+    return target
 
 
 def _largest_first(board: Board, pods: Sequence[Pod]) -> list[Pod]:

@@ -74,15 +74,13 @@ def _keep_better(
 ) -> list[str]:
     """More nodes, else fewer moves, else the cheaper; on a tie the program's answer."""
     before = _value(board, greedy)
-    kept = list(board.moves)
+    kept = board.kept_since(mark)
     board.undo(mark)
     freed = Realisation(board, answer).run(candidates)
     if _value(board, freed) >= before:
         return freed
     board.undo(mark)
-    board.closed.update(greedy)
-    for planned in kept:
-        board.move(planned.pod, planned.target)
+    board.redo(kept)
     return greedy
 
 

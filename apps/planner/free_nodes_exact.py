@@ -7,7 +7,6 @@ stages: the most nodes, then the fewest moves. The bound holds whatever happens 
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ from apps.planner.capacity import (
 from apps.planner.emptying import Candidate, ExactAnswer
 from apps.planner.inventory import Pod
 from apps.planner.placement import Board
-from apps.planner.program import Deadline, Program, Solution
+from apps.planner.program import Deadline, Program, Solution, scale_row
 from apps.planner.rooms import WHOLE
 
 
@@ -94,7 +93,7 @@ class FreeNodesProgram:
                 may = [not shape.demand.gpus and ok for shape, ok in zip(shapes, allowed[name], strict=True)]
             else:
                 may = allowed[name]
-            capacity = capacity_of(board, room, shapes, may)
+            capacity = capacity_of(room, shapes, may)
             guests = None if candidate is None else _count_shapes(board, candidate.guests, index)
             if guests is None and capacity.is_useless:
                 continue
@@ -185,7 +184,7 @@ class FreeNodesProgram:
                 for at, column in one.counts.items()
                 if amount_of(self.shapes[at].demand, name, by_device)
             }
-            limits.append(_scaled(weights, have))
+            limits.append(scale_row(weights, have))
         if by_device:
             milli = {column: float(self.shapes[at].demand.gpu_milli) for at, column in one.counts.items()}
             limits.append((milli, sum(capacity.devices)))
@@ -229,11 +228,3 @@ def _collect_shapes(board: Board, candidates: Sequence[Candidate]) -> list[Shape
 def _count_shapes(board: Board, pods: Sequence[Pod], index: dict[Hashable, int]) -> tuple[int, ...]:
     counts = Counter(index[shape_key(board, pod)] for pod in pods)
     return tuple(counts[at] for at in range(len(index)))
-
-
-def _scaled(weights: dict[int, float], have: int) -> tuple[dict[int, float], int]:
-    """The same limit in small numbers (bytes would spoil the arithmetic), exactly."""
-    unit = math.gcd(*(int(weight) for weight in weights.values()))
-    if not unit:
-        return {}, 0
-    return {column: weight / unit for column, weight in weights.items()}, have // unit

@@ -165,6 +165,18 @@ class Board:
         del self.started[started:]
         self.closed = set(closed)
 
+    def kept_since(self, mark: Mark) -> tuple[list[PlannedMove], list[tuple[Pod, str]], frozenset[str]]:
+        """What has been put on the board since then, for `redo` after an `undo`."""
+        return self.moves[mark[2] :], self.started[mark[3] :], frozenset(self.closed)
+
+    def redo(self, kept: tuple[list[PlannedMove], list[tuple[Pod, str]], frozenset[str]]) -> None:
+        moves, started, closed = kept
+        self.closed = set(closed)
+        for planned in moves:
+            self.move(planned.pod, planned.target)
+        for pod, node_name in started:
+            self.start(pod, node_name)
+
     def _touch(self, names: Iterable[str]) -> None:
         for name in names:
             self.version[name] += 1

@@ -20,7 +20,8 @@ SLACK = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """values: rounded. bound: no solution is better than this. proven: it is reached."""
+    """values: rounded; empty when it is proven that there are none. bound: no solution is better
+    than this. proven: it is reached."""
 
     values: tuple[int, ...]
     objective: float
@@ -55,7 +56,7 @@ class Program:
         self._high.append(high)
 
     def solve(self, deadline: Deadline, start: Sequence[float] | None = None) -> Solution | None:
-        """None: nothing feasible was found in time, or nothing is feasible."""
+        """None: nothing feasible was found in time."""
         if not self.costs:
             return Solution((), 0.0, 0.0, True)
         if deadline():
@@ -94,6 +95,8 @@ class Program:
         return model
 
     def _read(self, solver: Any) -> Solution | None:
+        if solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
+            return Solution((), math.inf, math.inf, True)
         info = solver.getInfo()
         if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
             return None
@@ -118,3 +121,11 @@ def _obey(solver: Any, deadline: Deadline) -> None:
 
     solver.cbMipInterrupt.subscribe(stop_when_late)
     solver.cbSimplexInterrupt.subscribe(stop_when_late)
+
+
+def scale_row(weights: Mapping[int, float], have: int) -> tuple[dict[int, float], int]:
+    """The same limit in small numbers (bytes would spoil the arithmetic), exactly."""
+    unit = math.gcd(*(int(weight) for weight in weights.values()))
+    if not unit:
+        return {}, 0
+    return {column: weight / unit for column, weight in weights.items() if weight}, have // unit

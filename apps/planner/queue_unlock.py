@@ -7,7 +7,8 @@ from itertools import groupby
 
 from apps.planner.inventory import Pod
 from apps.planner.placement import Board
-from apps.planner.unlock import ClearingTable, Deadline, could_hold, unlock_group
+from apps.planner.unlock import ClearingTable, Deadline, unlock_group
+from apps.planner.unlock_exact import could_hold
 from apps.planner.waiting import WaitingWorkload
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from apps.planner.clearing import Clearing, NodeClearing
 from apps.planner.inventory import Pod
 from apps.planner.placement import Board
-from apps.planner.resources import Demand
+from apps.planner.unlock_exact import UnlockProgram, could_hold, most_per_node
 
 Deadline = Callable[[], bool]
 Price = tuple[int, float]
@@ -84,21 +84,53 @@ def unlock_group(
 def _unlock_shape(
     board: Board, table: ClearingTable, pods: list[Pod], most_moves: int, deadline: Deadline
 ) -> Found | None:
+    """The knapsack's choice if its moves find places, else the next best, else the exact program."""
+    mark = board.checkpoint()
+    ideal = choose_nodes(board, table, pods, most_moves, set())
+    if ideal is None:
+        return None
+    bound = count_moves(ideal)
+    choice = _try_choices(board, table, pods, ideal, most_moves, deadline)
+    if choice is not None and count_moves(choice) == bound:
+        return Found(choice, bound)
+    kept = board.kept_since(mark)
+    board.undo(mark)
+    program = UnlockProgram(board, pods, most_moves if choice is None else count_moves(choice) - 1)
+    answer = program.solve(deadline)
+    if answer is not None and answer.clearings and program.realise(answer):
+        return Found(list(answer.clearings), max(bound, answer.bound))
+    if answer is not None and choice is not None and not answer.clearings and answer.proven:
+        bound = count_moves(choice)
+    if choice is None:
+        return None
+    board.redo(kept)
+    return Found(choice, bound)
+
+
+def _try_choices(
+    board: Board,
+    table: ClearingTable,
+    pods: list[Pod],
+    ideal: list[Clearing],
+    most_moves: int,
+    deadline: Deadline,
+) -> list[Clearing] | None:
+    """Nodes whose pods find no place are struck off until the rest works out."""
     banned: set[tuple[str, int]] = set()
-    bound: int | None = None
+    choice: list[Clearing] | None = ideal
     for _ in range(MOST_ATTEMPTS):
-        choice = choose_nodes(board, table, pods, most_moves, banned)
+        failed = _realise(board, table, pods, choice)
+        if failed is None:
+            return choice
+        banned.add(failed)
+        choice = None if deadline() else choose_nodes(board, table, pods, most_moves, banned)
         if choice is None:
             return None
-        moves = sum(len(clearing.victims) for clearing in choice)
-        bound = moves if bound is None else bound
-        failed = _realise(board, table, pods, choice, most_moves)
-        if failed is None:
-            return Found(choice, bound)
-        banned.add(failed)
-        if deadline():
-            return None
     return None
+
+
+def count_moves(choice: Sequence[Clearing]) -> int:
+    return sum(len(clearing.victims) for clearing in choice)
 
 
 def choose_nodes(
@@ -141,7 +173,7 @@ def _node_options(
     banned: set[tuple[str, int]],
 ) -> list[Clearing]:
     options: list[Clearing] = []
-    for starts in range(1, want + 1):
+    for starts in range(1, min(want, most_per_node(pod)) + 1):
         if (name, starts) in banned:
             continue
         if not could_hold(board, name, board.final.demand(pod), starts):
@@ -153,24 +185,14 @@ def _node_options(
     return options
 
 
-def could_hold(board: Board, name: str, demand: Demand, starts: int) -> bool:
-    """Whether the node is large enough for that many, were it empty."""
-    node = board.final.by_node[name].node
-    if demand.gpus and demand.gpus * starts > max(
-        len(node.gpus), node.allocatable.get(node.gpu_resource, 0)
-    ) * (1 if demand.milli == 1000 else 1000 // demand.milli):
-        return False
-    return all(node.allocatable.get(key, 0) >= amount * starts for key, amount in demand.resources)
-
-
 def _realise(
-    board: Board, table: ClearingTable, pods: list[Pod], choice: list[Clearing], most_moves: int
+    board: Board, table: ClearingTable, pods: list[Pod], choice: list[Clearing]
 ) -> tuple[str, int] | None:
     """Put the choice on the board; on failure take all back and say which node failed."""
     mark = board.checkpoint()
     board.closed.update(clearing.node for clearing in choice if clearing.victims)
     waiting = list(pods)
-    for clearing in sorted(choice, key=lambda one: (-len(one.victims), one.node)):
+    for clearing in sorted(choice, key=_easiest_first):
         options = [clearing, *table.options(pods[0], clearing.node, clearing.starts, len(clearing.victims))]
         starting = waiting[: clearing.starts]
         if not any(_try_clearing(board, option, starting) for option in options):
@@ -178,6 +200,11 @@ def _realise(
             return clearing.node, clearing.starts
         del waiting[: clearing.starts]
     return None
+
+
+def _easiest_first(clearing: Clearing) -> tuple[bool, int, str]:
+    """Pods that start where there is room already come first, so that arrivals leave it to them."""
+    return bool(clearing.victims), -len(clearing.victims), clearing.node
 
 
 def _try_clearing(board: Board, clearing: Clearing, pods: list[Pod]) -> bool:

@@ -1,0 +1,222 @@
+"""Which nodes to clear for pods of one shape, when the moved pods compete for places: an exact program.
+
+Each node's ways to be cleared and the arrivals of each shape on each target are its columns.
+Counts per node are exact but for shares of GPUs and for rules between pods, which the board
+asks when the answer is put on it. Not in here: the quick choice that is tried first (unlock).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from apps.planner.capacity import Capacity, Shape, amount_of, capacity_of, shape_key
+from apps.planner.clearing import Clearing, NodeClearing
+from apps.planner.emptying import send_pod
+from apps.planner.inventory import Pod
+from apps.planner.placement import Board
+from apps.planner.program import Deadline, Program, scale_row
+from apps.planner.resources import Demand, asks_gpu
+from apps.planner.rooms import WHOLE
+from apps.planner.selectors import selects_pod
+
+ANY = 10**6
+
+
+@dataclass(frozen=True, slots=True)
+class UnlockAnswer:
+    """clearings: empty if it is proven (or not) that there are none. bound: on the moves."""
+
+    clearings: tuple[Clearing, ...]
+    room: tuple[tuple[str, Hashable, int], ...]
+    bound: int
+    proven: bool
+
+
+class UnlockProgram:
+    def __init__(self, board: Board, pods: Sequence[Pod], most_moves: int) -> None:
+        self.board = board
+        self.pods = list(pods)
+        self.demand = board.final.demand(pods[0])
+        self.most_moves = most_moves
+        self.complete = True
+        self.options = self._list_options()
+        self.shapes = self._list_shapes()
+        self.program = Program()
+        self.choice_columns: list[int] = []
+        self.arrival_columns: dict[int, tuple[str, Hashable]] = {}
+
+    def solve(self, deadline: Deadline) -> UnlockAnswer | None:
+        """None: no answer in time, or not even one clearing."""
+        if self.most_moves < 0 or not self.options:
+            return UnlockAnswer((), (), 0, self.complete)
+        self._fill()
+        solution = self.program.solve(deadline)
+        if solution is None:
+            return None
+        if not solution.values:
+            return UnlockAnswer((), (), 0, self.complete)
+        chosen = [
+            option
+            for column, option in zip(self.choice_columns, self.options, strict=True)
+            if solution.values[column]
+        ]
+        room = tuple(
+            (name, key, solution.values[column])
+            for column, (name, key) in self.arrival_columns.items()
+            if solution.values[column]
+        )
+        bound = int(-(-solution.bound // 1) if self.complete else 0)
+        return UnlockAnswer(tuple(chosen), room, bound, solution.proven and self.complete)
+
+    def realise(self, answer: UnlockAnswer) -> bool:
+        """Put the answer on the board; False leaves the board as it was."""
+        board = self.board
+        mark = board.checkpoint()
+        places: dict[Hashable, Counter[str]] = defaultdict(Counter)
+        for name, key, count in answer.room:
+            places[key][name] += count
+        waiting = list(self.pods)
+        board.closed.update(one.node for one in answer.clearings if one.victims)
+        for one in sorted(answer.clearings, key=lambda one: (bool(one.victims), one.node)):
+            moved = all(send_pod(board, pod, one.node, places) is not None for pod in _largest(board, one))
+            starting, waiting = waiting[: one.starts], waiting[one.starts :]
+            if not moved or not all(_start(board, pod, one.node) for pod in starting):
+                board.undo(mark)
+                return False
+        return True
+
+    def _list_options(self) -> list[Clearing]:
+        found: list[Clearing] = []
+        for name in self.board.open_nodes(self.pods[0]):
+            node: NodeClearing | None = None
+            for starts in range(1, min(len(self.pods), most_per_node(self.pods[0])) + 1):
+                if not could_hold(self.board, name, self.demand, starts):
+                    break
+                node = node or NodeClearing(self.board, name, self.demand)
+                options = node.find(starts, self.most_moves, slack=self.most_moves)
+                self.complete = self.complete and node.is_complete
+                found += options
+                if not options:
+                    break
+        return found
+
+    def _list_shapes(self) -> list[Shape]:
+        pods = {shape_key(self.board, pod): pod for option in self.options for pod in option.victims}
+        shapes = [Shape(key, self.board.final.demand(pod), pod) for key, pod in pods.items()]
+        return sorted(shapes, key=lambda shape: (-shape.demand.gpu_milli, repr(shape.key)))
+
+    def _fill(self) -> None:
+        program = self.program
+        clearing_columns: dict[str, dict[int, float]] = defaultdict(dict)
+        starting: dict[str, dict[int, float]] = defaultdict(dict)
+        starts: dict[int, float] = {}
+        supply: list[dict[int, float]] = [{} for _ in self.shapes]
+        index = {shape.key: at for at, shape in enumerate(self.shapes)}
+        for option in self.options:
+            # Moves count first; the cost only decides between answers of equally many moves.
+            column = program.add_column(len(option.victims), 1)
+            self.choice_columns.append(column)
+            starts[column] = float(option.starts)
+            (clearing_columns if option.victims else starting)[option.node][column] = float(option.starts)
+            for key, count in Counter(shape_key(self.board, pod) for pod in option.victims).items():
+                supply[index[key]][column] = -float(count)
+        for name in sorted(clearing_columns.keys() | starting.keys()):
+            both = [*clearing_columns[name], *starting[name]]
+            program.add_row(dict.fromkeys(both, 1.0), high=1.0)
+        self._add_arrivals(supply, clearing_columns, starting)
+        for row in supply:
+            if row:
+                program.add_row(row, low=0.0)
+        program.add_row(starts, low=float(len(self.pods)))
+        program.add_row(
+            dict(zip(self.choice_columns, self._moves(), strict=True)), high=float(self.most_moves)
+        )
+
+    def _moves(self) -> list[float]:
+        return [float(len(option.victims)) for option in self.options]
+
+    def _add_arrivals(
+        self,
+        supply: list[dict[int, float]],
+        clearing: dict[str, dict[int, float]],
+        starting: dict[str, dict[int, float]],
+    ) -> None:
+        board = self.board
+        allowed = [set(board.open_nodes(shape.pod)) for shape in self.shapes]
+        for name, room in board.held.by_node.items():
+            if name in board.closed:
+                continue
+            may = [
+                name in nodes and not (name in board.kept_free and asks_gpu(shape.pod))
+                for shape, nodes in zip(self.shapes, allowed, strict=True)
+            ]
+            capacity = capacity_of(room, self.shapes, may, keep_all=name in starting)
+            columns: dict[int, int] = {}
+            for at, most in enumerate(capacity.most):
+                if most:
+                    columns[at] = self.program.add_column(0.0, most)
+                    self.arrival_columns[columns[at]] = (name, self.shapes[at].key)
+                    supply[at][columns[at]] = 1.0
+                    shut = {column: float(most) for column in clearing[name]}
+                    if shut:
+                        self.program.add_row({columns[at]: 1.0, **shut}, high=float(most))
+            if columns:
+                self._limit(capacity, columns, starting.get(name, {}))
+
+    def _limit(self, capacity: Capacity, columns: dict[int, int], starting: dict[int, float]) -> None:
+        """What arrivals share with each other and with the pods that start there."""
+        by_device = bool(capacity.devices)
+        for name, have in capacity.left:
+            weights = {
+                column: float(amount_of(self.shapes[at].demand, name, by_device))
+                for at, column in columns.items()
+            }
+            guest = amount_of(self.demand, name, by_device)
+            weights.update({column: count * guest for column, count in starting.items()})
+            self._add_limit(weights, have)
+        if by_device:
+            milli = {column: float(self.shapes[at].demand.gpu_milli) for at, column in columns.items()}
+            milli.update({column: count * self.demand.gpu_milli for column, count in starting.items()})
+            self._add_limit(milli, sum(capacity.devices))
+            whole = {
+                column: float(self.shapes[at].demand.gpus)
+                for at, column in columns.items()
+                if self.shapes[at].demand.milli == WHOLE
+            }
+            if self.demand.milli == WHOLE:
+                whole.update({column: count * self.demand.gpus for column, count in starting.items()})
+            self._add_limit(whole, capacity.free_gpus)
+
+    def _add_limit(self, weights: dict[int, float], have: int) -> None:
+        scaled, most = scale_row(weights, have)
+        if scaled:
+            self.program.add_row(scaled, high=float(most))
+
+
+def most_per_node(pod: Pod) -> int:
+    """A pod that avoids its own kind comes once to a node."""
+    shuns = any(selects_pod(term, pod.namespace, pod) for term in pod.pod_anti_affinity)
+    return 1 if shuns else 10**6
+
+
+def could_hold(board: Board, name: str, demand: Demand, starts: int) -> bool:
+    """Whether the node is large enough for that many, were it empty."""
+    node = board.final.by_node[name].node
+    if demand.gpus and demand.gpus * starts > max(
+        len(node.gpus), node.allocatable.get(node.gpu_resource, 0)
+    ) * (1 if demand.milli == 1000 else 1000 // demand.milli):
+        return False
+    return all(node.allocatable.get(key, 0) >= amount * starts for key, amount in demand.resources)
+
+
+def _start(board: Board, pod: Pod, node_name: str) -> bool:
+    if not board.fitting.can_run(pod, node_name):
+        return False
+    board.start(pod, node_name)
+    return True
+
+
+def _largest(board: Board, clearing: Clearing) -> list[Pod]:
+    return sorted(clearing.victims, key=lambda pod: (-board.final.demand(pod).gpu_milli, pod.uid))

@@ -1,0 +1,105 @@
+import random
+
+import pytest
+
+from apps.planner.defrag import plan_free_nodes
+from apps.planner.verification import check_plan
+from tests.drawing import budget, cluster, running
+from tests.planner.brute_force import best_freeing
+from tests.planner.random_clusters import draw_cluster
+
+
+def never() -> bool:
+    return False
+
+
+def free(snapshot, moves=20):
+    plan = plan_free_nodes(snapshot, max_moves=moves, deadline=never)
+    assert check_plan(snapshot, plan) == []
+    return plan
+
+
+def test_the_node_with_one_small_pod_is_emptied_onto_the_fuller_one():
+    plan = free(cluster("a1 a.......\na2 abcdefg."))
+
+    assert [(move.pod, move.source, move.target) for move in plan.moves] == [("team/a1-a", "a1", "a2")]
+    assert plan.freed_nodes == ("a1",)
+    assert plan.proven_optimal
+    assert plan.sentence == "Moving 1 pod frees 1 whole node with 8 GPUs."
+    assert plan.moves[0].reason == "a1 becomes a free node with 8 GPUs."
+
+
+def test_no_more_pods_move_than_allowed():
+    snapshot = cluster("a1 ab......\na2 a.......\na3 abcd....")
+
+    assert [len(free(snapshot, moves=most).moves) for most in (0, 1, 2, 3)] == [0, 1, 1, 3]
+
+
+def test_a_free_node_stays_free():
+    assert free(cluster("a1 aaaa....\na2 bbbbb...\na3 ........")).moves == ()
+
+
+def test_a_node_with_a_protected_pod_is_never_emptied_and_says_why():
+    plan = free(cluster("a1 A.......\na2 abcd...."))
+
+    assert plan.freed_nodes == ("a2",)
+    assert [(one.pod, one.reason) for one in plan.refused] == [("team/a1-A", "Its owner protects it.")]
+
+
+def test_cpu_pods_may_stay_on_a_freed_node():
+    plan = free(cluster("a1 a.......\na2 abc.....", extra=[running("web", "a1")]))
+
+    assert plan.freed_nodes == ("a1",)
+    assert [move.pod for move in plan.moves] == ["team/a1-a"]
+
+
+def test_two_halves_of_a_gpu_share_one_device():
+    assert free(cluster("a1 5...\na2 5aaa")).freed_nodes == ("a1",)
+    assert free(cluster("a1 5...\na2 7aaa")).freed_nodes == ()
+
+
+def test_a_full_disruption_budget_keeps_a_pod_where_it_is():
+    pods = {"a1-a": {"labels": {"app": "db"}}}
+    drawing = "a1 a...\na2 AAA."
+
+    assert free(cluster(drawing, pods=pods, budgets=[budget("db", allowed=0, app="db")])).moves == ()
+    assert len(free(cluster(drawing, pods=pods, budgets=[budget("db", allowed=1, app="db")])).moves) == 1
+
+
+def test_a_wave_never_takes_more_of_a_budget_than_it_allows():
+    pods = {name: {"labels": {"app": "db"}} for name in ("a1-a", "a1-b", "a1-c")}
+    plan = free(cluster("a1 abc.\na2 AAAA....", pods=pods, budgets=[budget("db", allowed=2, app="db")]))
+
+    assert [move.wave for move in plan.moves] == [1, 1, 2]
+
+
+def test_a_cordoned_or_stale_node_is_neither_emptied_nor_a_target():
+    drawing = "a1 a...\na2 aaa."
+
+    for facts in ({"unschedulable": True}, {"ready": False}, {"stale_since": 1.0}):
+        assert free(cluster(drawing, nodes={"a2": facts})).moves == ()
+
+
+def test_the_tightest_plan_beats_emptying_the_least_used_node():
+    """The least used node (a1) would fill the only places that empty the other two."""
+    snapshot = cluster("a1 aab.\na2 ab..\na3 ab..\na4 AA..\na5 AAA.")
+
+    assert len(free(snapshot).freed_nodes) == best_freeing(snapshot, 20)[0]
+
+
+def test_a_deadline_that_has_passed_gives_an_honest_plan():
+    plan = plan_free_nodes(cluster("a1 a...\na2 aaa."), max_moves=5, deadline=lambda: True)
+
+    assert (plan.moves, plan.proven_optimal, plan.lower_bound, plan.gap) == ((), False, 2.0, 1.0)
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_freed_nodes_and_moves_equal_those_of_trying_everything(seed):
+    draw = random.Random(seed)
+    snapshot = draw_cluster(draw, nodes=draw.choice([3, 4, 5]), shares=seed % 2 == 0)
+    most = draw.choice([2, 4, 8])
+
+    plan = free(snapshot, most)
+
+    assert (len(plan.freed_nodes), len(plan.moves)) == best_freeing(snapshot, most)
+    assert plan.lower_bound >= len(plan.freed_nodes)
