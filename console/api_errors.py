@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from axes.exceptions import AxesBackendPermissionDenied
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.views import defaults
 from rest_framework import exceptions
@@ -16,6 +16,7 @@ from apps.accounts import errors as accounts
 from apps.accounts.services import record_denial
 from apps.executions import errors as executions
 from apps.plans import errors as plans
+from console.api_parsers import TooLarge
 
 CONTENT_TYPE = "application/problem+json"
 TYPE = "urn:gpu-defrag-console:problem:"
@@ -105,6 +106,8 @@ def server_error(request: HttpRequest) -> HttpResponse:
 def _as_api_exception(error: Exception) -> exceptions.APIException | None:
     if isinstance(error, Http404):
         return exceptions.NotFound()
+    if isinstance(error, RequestDataTooBig):
+        return TooLarge(str(error))
     if isinstance(error, PermissionDenied | AxesBackendPermissionDenied):
         return exceptions.PermissionDenied()
     return error if isinstance(error, exceptions.APIException) else None

@@ -35,10 +35,15 @@ def compute_draft(plan_id: int) -> bool:
     snapshot = clusters.open_snapshot(row)
     try:
         found = _search(plan, snapshot)
+        violations = check_plan(snapshot, found)
     except ValueError as error:
         _give_up(plan, str(error))
         return True
-    violations = check_plan(snapshot, found)
+    except Exception:
+        # Pure code on the same snapshot fails the same way again, so the draft is not tried again.
+        log.exception("the planner failed", plan=plan.pk)
+        _give_up(plan, "The planner failed on this snapshot; the failure is in the console's log.")
+        return True
     if violations:
         log.error("the planner broke a rule", plan=plan.pk, violations=violations)
         _give_up(plan, f"The planner's answer broke a rule and was not kept: {violations[0]}")

@@ -1,6 +1,7 @@
 """What can be refused about a plan. Each says what happened and what to do.
 
 InvalidRequest       what was asked for is no plan request
+TooManyDrafts        one person has too many plans being computed at once
 NothingKnown         there is no snapshot to plan on
 WrongState           the plan has left the state that this change starts from
 ├── NotComputed      its version is still being made, or could not be made
@@ -17,6 +18,9 @@ from apps.accounts.errors import Denied
 
 
 class InvalidRequest(Exception): ...
+
+
+class TooManyDrafts(Exception): ...
 
 
 class NothingKnown(Exception): ...

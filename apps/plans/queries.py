@@ -15,6 +15,7 @@ from apps.clusters.models import Cluster
 from apps.planner.plan import Plan as PlannerPlan
 from apps.planner.plan_json import plan_from_dict
 from apps.planner.staleness import what_changed
+from apps.planner.verification import check_plan
 from apps.plans.models import Decision, Plan, PlanVersion
 from apps.plans.states import PlanState
 
@@ -93,7 +94,9 @@ def compare_with_now(version: PlanVersion) -> Comparison:
     if newest.digest == version.snapshot_digest:
         return Comparison((), newest.pk, max(heard))
     before = clusters.open_snapshot(version.snapshot) if version.snapshot else None
-    changes = what_changed(open_plan(version), before, clusters.open_snapshot(newest))
+    plan, now = open_plan(version), clusters.open_snapshot(newest)
+    # What names a fact comes first; the checker then speaks for every rule that has no such sentence.
+    changes = what_changed(plan, before, now) or check_plan(now, plan)
     return Comparison(tuple(changes), newest.pk, max(heard))
 
 

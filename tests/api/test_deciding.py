@@ -69,6 +69,33 @@ def test_a_body_that_is_no_json_is_a_problem(ada, problem):
     problem(answer, 415, "unsupported-media-type")
 
 
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ('{"goal": "' + "x" * 1024 * 1024 + '"}', 413, "too-large"),
+        ("[" * 100_000, 400, "bad-request"),
+        ('{"seconds": NaN}', 400, "bad-request"),
+        ('{"cluster": "a\\u0000", "goal": "free-nodes"}', 422, "invalid"),
+        ('{"cluster": "a\\ud800", "goal": "free-nodes"}', 422, "invalid"),
+        ("[]", 422, "invalid"),
+        ("\xff", 400, "bad-request"),
+    ],
+    ids=["too large", "too deep", "no number", "NUL", "half a character", "no object", "no UTF-8"],
+)
+def test_a_hostile_body_is_a_problem_and_no_failure(ada, body, status, code, problem):
+    answer = ada.client.post("/api/v1/plans/", body.encode("latin-1"), content_type="application/json")
+    problem(answer, status, code)
+
+
+def test_one_person_has_at_most_ten_plans_in_computing(ada, east, problem):
+    see(east)
+    for _ in range(10):
+        assert ada.post("plans/", cluster="east", goal="free-nodes").status_code == 201
+    problem(ada.post("plans/", cluster="east", goal="free-nodes"), 429, "too-many-drafts")
+    compute_draft(Plan.objects.first().pk)
+    assert ada.post("plans/", cluster="east", goal="free-nodes").status_code == 201
+
+
 def test_domain_refusals_have_their_own_types(ada, bob, east, west, problem):
     post = {"cluster": "east", "goal": "free-nodes"}
     problem(ada.post("plans/", **post), 409, "nothing-known")

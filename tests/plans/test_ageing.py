@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from apps.planner.inventory import DisruptionBudget, LabelSelector, Requirement, Taint
+from apps.planner.inventory import DisruptionBudget, LabelSelector, PodTerm, Requirement, Taint
 from apps.planner.plan import Goal, HandOver
 from apps.planner.staleness import what_changed
 from apps.plans import services
@@ -138,6 +138,32 @@ def test_the_timer_marks_what_is_stale_and_leaves_the_rest():
     ]
     decided.refresh_from_db()
     assert decided.state_reason.endswith("and 2 more")
+
+
+@pytest.mark.django_db
+def test_a_rule_without_a_sentence_of_its_own_makes_a_plan_stale_too():
+    cluster = make_cluster()
+    plan = proposed(cluster, person("author", "planner"))
+    picky = LabelSelector((Requirement("app", "In", ("lora",)),))
+    no_neighbour = PodTerm("kubernetes.io/hostname", picky)
+    shy = pod("shy", "node-b", 0, requests={"cpu": 100}, pod_anti_affinity=(no_neighbour,))
+    see(cluster, picture(pods=[*PODS, shy]))
+    assert services.mark_stale_plans() == 1
+    plan.refresh_from_db()
+    assert plan.state == PlanState.STALE
+    assert "ml/lora" in plan.state_reason
+
+
+@pytest.mark.django_db
+def test_a_plan_that_cannot_be_compared_holds_up_no_other():
+    broken, fine = make_cluster("broken"), make_cluster("fine")
+    author = person("author", "planner")
+    proposed(fine, author)
+    proposed(broken, author)
+    see(fine, picture(pods=[]))
+    see(broken, picture(pods=[]))
+    broken.snapshots.update(body=b"not a snapshot")
+    assert services.mark_stale_plans() == 1
 
 
 @pytest.mark.django_db

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import structlog
 from django.db import connection, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
@@ -11,6 +12,8 @@ from apps.plans.models import Plan, PlanVersion
 from apps.plans.queries import approval_of, compare_with_now, current_version, open_plans
 from apps.plans.services.changing import change_state, lock_plan, tell
 from apps.plans.states import PlanState
+
+log = structlog.get_logger(__name__)
 
 
 def expire_plans() -> int:
@@ -47,15 +50,26 @@ def mark_stale(*, plan_id: int, reason: str, number: int | None = None, is_untou
 
 
 def mark_stale_plans() -> int:
-    """Compare every proposed or approved plan with the newest snapshot. Returns how many went stale."""
+    """Compare every proposed or approved plan with the newest snapshot. Returns how many went stale.
+
+    One that cannot be compared holds up no other; it is compared again before anybody decides.
+    """
     count = 0
     for plan in open_plans():
-        version = current_version(plan)
-        comparison = compare_with_now(version) if version else None
-        if version and comparison and comparison.changes:
-            plan = mark_stale(plan_id=plan.pk, reason=comparison.sentence, number=version.number)
-            count += plan.state == PlanState.STALE
+        try:
+            count += _is_stale_now(plan)
+        except Exception:
+            log.exception("a plan could not be compared with the newest snapshot", plan=plan.pk)
     return count
+
+
+def _is_stale_now(plan: Plan) -> bool:
+    version = current_version(plan)
+    comparison = compare_with_now(version) if version else None
+    if version is None or comparison is None or not comparison.changes:
+        return False
+    stale = mark_stale(plan_id=plan.pk, reason=comparison.sentence, number=version.number)
+    return stale.state == PlanState.STALE
 
 
 def begin_plan(*, plan_id: int) -> PlanVersion:

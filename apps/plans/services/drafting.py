@@ -18,7 +18,7 @@ from apps.clusters.queries import latest_snapshot
 from apps.planner.plan import Goal
 from apps.planner.plan import Plan as PlannerPlan
 from apps.planner.plan_json import digest, plan_to_dict
-from apps.plans.errors import InvalidRequest, NothingKnown
+from apps.plans.errors import InvalidRequest, NothingKnown, TooManyDrafts
 from apps.plans.models import Plan, PlanVersion
 from apps.plans.queries import drafts_to_compute
 from apps.plans.services.changing import change_state, lock_plan, require_can_become, tell
@@ -29,6 +29,8 @@ from apps.plans.waking import wake_worker
 GOALS = (Goal.FREE_NODES, Goal.UNLOCK)
 MOST_MOVES = 5000
 MOST_SECONDS = 120.0
+MOST_DRAFTS = 10
+"""As many plans may one person have in computing at once: planning is the console's dearest work."""
 ATTEMPTS = 3
 """A draft that takes its worker down with it is given up after this many tries."""
 
@@ -46,12 +48,14 @@ def request_plan(
     """Ask for a plan on the newest snapshot: a DRAFT whose version the worker computes.
 
     workload: "namespace/name" of the gang or pod to unlock; empty takes all that waits. seconds: how
-    long the planner may search. Raises InvalidRequest, NothingKnown, Denied.
+    long the planner may search. Raises InvalidRequest, NothingKnown, TooManyDrafts, Denied.
     """
     authorize(actor, Action.PLAN, cluster)
     request = _checked_request(goal=goal, workload=workload, max_moves=max_moves, seconds=seconds)
     if latest_snapshot(cluster) is None:
         raise NothingKnown(f"no snapshot of {cluster.name} is known yet: check that it is being watched")
+    if drafts_to_compute().filter(created_by=actor).count() >= MOST_DRAFTS:
+        raise TooManyDrafts(f"{MOST_DRAFTS} of your plans are being computed: wait for one of them")
     return _create_draft(actor, cluster, request)
 
 
