@@ -20,7 +20,9 @@ def pinned_claims(
         for volume in volumes
         if child(volume, "spec", "nodeAffinity", "required")
     }
-    return frozenset(_key(claim) for claim in claims if child(claim, "spec").get("volumeName") in bound)
+    return frozenset(
+        _key(claim) for claim in claims if clean(child(claim, "spec").get("volumeName")) in bound
+    )
 
 
 def _key(claim: Mapping[str, Any]) -> str:
