@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +21,7 @@ from apps.simulator.controllers.kubelet.reports import (
     rejected_status,
     running_status,
 )
+from apps.simulator.controllers.kubelet.rules import find_lacking, read_seconds
 from apps.simulator.controllers.objects import (
     annotations_of,
     is_terminal,
@@ -31,7 +31,6 @@ from apps.simulator.controllers.objects import (
     uid_of,
 )
 from apps.simulator.controllers.pace import from_text, now, to_micro_text
-from apps.simulator.controllers.quantities import effective_requests, parse_quantities
 from apps.simulator.hardware import (
     HARDWARE_ANNOTATION,
     HOLDERS_ANNOTATION,
@@ -174,7 +173,7 @@ class NodeAgent:
 
     def _admit(self, pod: Json) -> Json | None:
         """Gives the pod its devices, or answers with the status that rejects it."""
-        lacking = self._find_lacking(pod) if phase_of(pod) == "Pending" else ""
+        lacking = find_lacking(self.node, self._pods()) if phase_of(pod) == "Pending" else ""
         if lacking:
             return rejected_status(f"OutOf{lacking}", f"Node didn't have enough resource: {lacking}")
         try:
@@ -190,17 +189,8 @@ class NodeAgent:
             return rejected_status("UnexpectedAdmissionError", str(error))
         return None
 
-    def _find_lacking(self, pod: Json) -> str:
-        """The first ordinary resource that is already used up. Devices have their own check."""
-        allocatable = parse_quantities((self.node.get("status") or {}).get("allocatable"))
-        used: Counter[str] = Counter()
-        for run in self._runs.values():
-            if not is_terminal(run.pod):
-                used.update(effective_requests(run.pod["spec"]))
-        for resource in ("cpu", "memory"):
-            if allocatable[resource] and used[resource] > allocatable[resource]:
-                return resource
-        return ""
+    def _pods(self) -> list[Json]:
+        return [run.pod for run in self._runs.values()]
 
     def _release(self, uid: str) -> None:
         if self.ledger and self.ledger.release(uid):
@@ -223,7 +213,7 @@ class NodeAgent:
         meta = run.pod["metadata"]
         if not is_terminal(run.pod):
             grace = float(meta.get("deletionGracePeriodSeconds") or 0)
-            wanted = _seconds(run.pod, "stop-seconds", _DEFAULT_STOP_SECONDS)
+            wanted = read_seconds(run.pod, "stop-seconds", _DEFAULT_STOP_SECONDS)
             await asyncio.sleep(self.context.pace.seconds(min(wanted, grace)))
             status = finished_status(run.pod, exit_code=_KILLED, reason="Error")
             await self._write_status(run, status)
@@ -255,7 +245,7 @@ class NodeAgent:
     # --- doing it ---
 
     async def _sleep(self, run: PodRun, what: str, default: float) -> None:
-        await asyncio.sleep(self.context.pace.seconds(_seconds(run.pod, what, default)))
+        await asyncio.sleep(self.context.pace.seconds(read_seconds(run.pod, what, default)))
 
     async def _write_status(self, run: PodRun, status: Json) -> None:
         meta = run.pod["metadata"]
@@ -306,11 +296,3 @@ class NodeAgent:
                 log.warning("kubelet of %s: %s", self.name, error)
         except QUIET_ERRORS as error:
             log.warning("kubelet of %s lost the API server: %s", self.name, error)
-
-
-def _seconds(pod: Json, what: str, default: float) -> float:
-    text = annotations_of(pod).get(f"sim.gpu.internal/{what}")
-    try:
-        return max(0.0, float(text)) if text else default
-    except ValueError:
-        return default
