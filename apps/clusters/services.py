@@ -34,6 +34,7 @@ REGISTRATION_LOCK = 0x636C75737465
 """Key of the advisory lock that puts registrations in a row."""
 
 
+@denials_recorded()
 def register_cluster(
     *, actor: Any, name: str, kubeconfig: str, check: bool = True, allow_insecure: bool = False
 ) -> Cluster:
@@ -48,7 +49,7 @@ def register_cluster(
         raise BadName(f"{name[:80]!r} is no name for a cluster: use lower-case letters, digits and dashes.")
     credentials = _read(kubeconfig, allow_insecure)
     version, uid = _contact(credentials) if check else ("", "")
-    with denials_recorded(), transaction.atomic(durable=True):
+    with transaction.atomic(durable=True):
         if actor is not None:
             authorize(actor, Action.ADMINISTER, None, subject=f"cluster {name}")
         _one_registration_at_a_time()
@@ -68,6 +69,7 @@ def register_cluster(
     return cluster
 
 
+@denials_recorded()
 def replace_credentials(
     *, actor: Any, cluster_id: int, kubeconfig: str, allow_insecure: bool = False, rebuilt: bool = False
 ) -> Cluster:
@@ -81,7 +83,7 @@ def replace_credentials(
         authorize(actor, Action.ADMINISTER, cluster, subject=cluster)
     credentials = _read(kubeconfig, allow_insecure)
     version, uid = _contact(credentials, pinned_uid="" if rebuilt else cluster.kube_system_uid)
-    with denials_recorded(), transaction.atomic(durable=True):
+    with transaction.atomic(durable=True):
         _one_registration_at_a_time()
         cluster = Cluster.objects.select_for_update(no_key=True).get(pk=cluster_id)
         if actor is not None:
