@@ -21,10 +21,11 @@ from apps.simulator.api_server.statuses import (
     not_found,
     too_large_version,
 )
-from apps.simulator.api_server.store import Key, Stored, TooOld, encode
+from apps.simulator.api_server.store import Key, Snapshot, Stored, TooOld, encode
 from apps.simulator.api_server.tables import as_partial, as_table, wanted_shape
 
 FUTURE_SECONDS = 3.0
+LAST = "\U0010ffff"  # sorts after every name
 TOKEN_VERSION = "meta.k8s.io/v1"
 LIST_TOO_OLD = "The resourceVersion for the provided list is too old."
 CONTINUE_TOO_OLD = (
@@ -90,17 +91,17 @@ async def list_objects(cluster: Cluster, call: Call) -> Answer:
         limit = 0  # served from the watch cache, which does not page
     if token:
         revision, start = _open_token(call, token)
-        objects, revision = _continue_at(cluster, call, revision, start)
+        snapshot, revision = _continue_at(cluster, call, revision, start)
     else:
         start = None
         revision = asked if exact and asked else cluster.store.revision
-        objects = _at_revision(cluster, call, revision)
-    page, total = _select(cluster, call, selection, objects, start, limit)
+        snapshot = _at_revision(cluster, call, revision)
+    page, remaining = _select(cluster, call, selection, snapshot, start, limit)
     metadata: dict[str, Any] = {"resourceVersion": str(revision)}
-    if limit and total > limit:
+    if remaining:
         metadata["continue"] = _make_token(call, revision, page[-1][0])
         if not selection.selects:
-            metadata["remainingItemCount"] = total - limit
+            metadata["remainingItemCount"] = remaining
     return answer_list(call, [stored for _, stored in page], metadata)
 
 
@@ -125,26 +126,19 @@ def _check_list_options(call: Call) -> None:
         raise invalid_options("ListOptions", forbidden_value(field, why))
 
 
-def _at_revision(cluster: Cluster, call: Call, revision: int) -> dict[Key, Stored] | None:
-    """The table at an old revision; None for the table as it is now."""
-    if revision >= cluster.store.revision:
-        return None
+def _at_revision(cluster: Cluster, call: Call, revision: int) -> Snapshot:
     try:
-        return cluster.store.table(call.kind.storage).at(revision)
+        return cluster.store.snapshot(call.kind.storage, revision)
     except TooOld:
         raise expired(LIST_TOO_OLD) from None
 
 
-def _continue_at(
-    cluster: Cluster, call: Call, revision: int, start: Key
-) -> tuple[dict[Key, Stored] | None, int]:
-    """The next page's table. A negative revision in a token means: go on with what is there now."""
+def _continue_at(cluster: Cluster, call: Call, revision: int, start: Key) -> tuple[Snapshot, int]:
+    """The table for the next page. A negative revision in a token means: go on with what is there now."""
     if revision < 0:
-        return None, cluster.store.revision
-    if revision >= cluster.store.revision:
-        return None, revision
+        revision = cluster.store.revision
     try:
-        return cluster.store.table(call.kind.storage).at(revision), revision
+        return cluster.store.snapshot(call.kind.storage, revision), revision
     except TooOld:
         error = expired(CONTINUE_TOO_OLD)
         error.continue_token = _make_token(call, -1, start)
@@ -152,33 +146,27 @@ def _continue_at(
 
 
 def _select(
-    cluster: Cluster,
-    call: Call,
-    selection: Selection,
-    objects: dict[Key, Stored] | None,
-    start: Key | None,
-    limit: int,
+    cluster: Cluster, call: Call, selection: Selection, snapshot: Snapshot, start: Key | None, limit: int
 ) -> tuple[list[tuple[Key, Stored]], int]:
-    """The page and how many objects there are from its beginning on."""
-    table = cluster.store.table(call.kind.storage)
-    node = selection.pinned("spec.nodeName") if call.kind.storage == "pods" and objects is None else None
-    if node:
-        source = sorted(table.by_node.get(node, {}).items())
-    elif objects is not None:
-        source = list(objects.items())
-    else:
-        source = [(key, table.objects[key]) for key in _range(table.order, selection.namespace)]
+    """A page, and how many objects lie after it (with a selector only whether any do)."""
+    order, objects = snapshot
+    node = selection.pinned("spec.nodeName") if call.kind.storage == "pods" else None
+    if node and objects is cluster.store.table("pods").objects:
+        order = sorted(cluster.store.table("pods").by_node.get(node, {}))
+    low = bisect_right(order, (selection.namespace, "")) if selection.namespace else 0
+    high = bisect_right(order, (selection.namespace, LAST)) if selection.namespace else len(order)
     if start is not None:
-        source = source[bisect_right([key for key, _ in source], start) :]
-    if selection.selects or selection.namespace:
-        source = [(key, stored) for key, stored in source if selection.matches(stored.obj)]
-    return (source[:limit] if limit else source), len(source)
-
-
-def _range(order: list[Key], namespace: str) -> list[Key]:
-    if not namespace:
-        return order
-    return order[bisect_right(order, (namespace, "")) : bisect_right(order, (namespace, "\U0010ffff"))]
+        low = max(low, bisect_right(order, start))
+    if not selection.selects:
+        end = min(high, low + limit) if limit else high
+        return [(key, objects[key]) for key in order[low:end]], high - end
+    page: list[tuple[Key, Stored]] = []
+    for key in order[low:high]:
+        if selection.matches(objects[key].obj):
+            if limit and len(page) == limit:
+                return page, 1
+            page.append((key, objects[key]))
+    return page, 0
 
 
 def _make_token(call: Call, revision: int, last: Key) -> str:

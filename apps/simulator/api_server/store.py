@@ -45,6 +45,9 @@ class Change:
         self.lines: dict[tuple[str, str], bytes] = {}  # encoded watch lines, once for all watchers
 
 
+Snapshot = tuple[list[Key], dict[Key, Stored]]
+
+
 class Listener(Protocol):
     def offer(self, change: Change) -> None: ...
 
@@ -66,6 +69,7 @@ class Table:
         self.history: deque[Change] = deque(maxlen=HISTORY)
         self.oldest = 0  # all changes after this revision are in the history
         self.listeners: set[Listener] = set()
+        self._past: tuple[int, Snapshot] | None = None
 
     def record(self, change: Change) -> None:
         if len(self.history) == self.history.maxlen:
@@ -91,6 +95,7 @@ class Table:
 
     def forget_history(self, revision: int) -> None:
         self.history.clear()
+        self._past = None
         self.oldest = revision
 
     def after(self, revision: int) -> Iterator[Change]:
@@ -104,18 +109,22 @@ class Table:
             newer.append(change)
         return reversed(newer)
 
-    def at(self, revision: int) -> dict[Key, Stored]:
-        """The table as it was at a revision, in key order, by undoing the changes since."""
+    def at(self, revision: int) -> Snapshot:
+        """The table as it was at a revision, by undoing the changes since. The last one made is kept."""
+        if self._past is not None and self._past[0] == revision and revision >= self.oldest:
+            return self._past[1]
         changes = list(self.after(revision))
         if not changes:
-            return {key: self.objects[key] for key in self.order}
+            return self.order, self.objects
         state = dict(self.objects)
         for change in reversed(changes):
             if change.before is None:
                 state.pop(change.key, None)
             else:
                 state[change.key] = change.before
-        return dict(sorted(state.items()))
+        past = (sorted(state), state)
+        self._past = (revision, past)
+        return past
 
 
 class Store:
@@ -134,6 +143,13 @@ class Store:
     def get(self, storage: str, namespace: str, name: str) -> Stored | None:
         table = self.tables.get(storage)
         return table.objects.get((namespace, name)) if table else None
+
+    def snapshot(self, storage: str, revision: int) -> Snapshot:
+        """A table at a revision: its keys in order, and its objects. TooOld when that is forgotten."""
+        table = self.table(storage)
+        if revision >= self.revision:
+            return table.order, table.objects
+        return table.at(revision)
 
     def in_namespace(self, storage: str, namespace: str) -> Iterable[Stored]:
         table = self.table(storage)

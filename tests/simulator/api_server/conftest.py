@@ -39,8 +39,14 @@ class ServerThread:
 
         return self.run(act())
 
+    async def _settle(self):
+        """Lets the tasks of closed connections come to their end."""
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        await asyncio.wait_for(asyncio.gather(*others, return_exceptions=True), 5)
+
     def stop(self):
         self.run(self.server.stop())
+        self.run(self._settle())
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join(10)
         self.loop.close()

@@ -1,4 +1,4 @@
-"""Admission webhooks: a real HTTPS webhook is asked, its patch is taken, and its failures follow the policy."""
+"""Admission webhooks: a real HTTPS webhook is asked, its patch taken, its failures treated by the policy."""
 
 import asyncio
 import base64
@@ -25,18 +25,19 @@ OWNED = {
 
 
 class Webhook:
-    """An HTTPS server that answers AdmissionReviews; `answer` and `delay` are a test's to change."""
+    """An HTTPS server that answers AdmissionReviews; `answer` and `hangs` are a test's to change."""
 
     def __init__(self):
         self.certificate = issue_certificate()
         self.asked = []
         self.answer = {"allowed": True}
-        self.delay = 0
+        self.hangs = False
 
     async def handle(self, request):
         review = await request.json()
         self.asked.append(review["request"])
-        await asyncio.sleep(self.delay)
+        if self.hangs:
+            await self.ended.wait()
         response = {"uid": review["request"]["uid"], **self.answer}
         return web.json_response(
             {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response}
@@ -46,8 +47,13 @@ class Webhook:
         patch = base64.b64encode(json.dumps(operations).encode()).decode()
         self.answer = {"allowed": True, "patchType": "JSONPatch", "patch": patch}
 
+    async def stop(self):
+        self.ended.set()
+        await self.runner.cleanup()
+
     async def start(self):
-        self.runner = web.ServerRunner(web.Server(self.handle), shutdown_timeout=0.1)
+        self.ended = asyncio.Event()
+        self.runner = web.ServerRunner(web.Server(self.handle), shutdown_timeout=2)
         await self.runner.setup()
         site = web.TCPSite(self.runner, "127.0.0.1", 0, ssl_context=self.certificate.server_context())
         await site.start()
@@ -73,7 +79,7 @@ def webhook(api, server_thread):
     hook = Webhook()
     server_thread.run(hook.start())
     yield hook
-    server_thread.run(hook.runner.cleanup())
+    server_thread.run(hook.stop())
 
 
 def test_the_webhooks_patch_gates_the_owners_pods_and_no_others(api, webhook):
@@ -94,7 +100,7 @@ def test_the_webhooks_patch_gates_the_owners_pods_and_no_others(api, webhook):
 
 @pytest.mark.parametrize(("policy", "code"), [("Ignore", 201), ("Fail", 500)])
 def test_a_hanging_webhook_costs_its_timeout_and_then_follows_the_policy(api, webhook, policy, code):
-    webhook.delay = 5
+    webhook.hangs = True
     api.post(CONFIGS, webhook.configuration(failurePolicy=policy))
     reply = api.post(f"{NS}/pods", pod())
     assert reply.code == code
@@ -105,7 +111,7 @@ def test_a_hanging_webhook_costs_its_timeout_and_then_follows_the_policy(api, we
 
 def test_a_refused_connection_with_ignore_lets_the_pod_through(api, webhook, server_thread):
     api.post(CONFIGS, webhook.configuration(failurePolicy="Ignore"))
-    server_thread.run(webhook.runner.cleanup())
+    server_thread.run(webhook.stop())
     assert api.post(f"{NS}/pods", pod()).code == 201
 
 
