@@ -8,6 +8,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, connection, transaction
+from django.db.models import ManyToOneRel
 from django.utils.text import slugify
 
 from apps.accounts.rights import Action
@@ -177,10 +178,11 @@ def prune_snapshots(*, cluster_id: int) -> int:
         return 0
     old = rows.filter(id__lt=kept_ids[-1])
     for relation in Snapshot._meta.get_fields(include_hidden=True):
-        if relation.auto_created and not relation.concrete and relation.one_to_many:
-            referring = relation.related_model._default_manager
-            field = relation.remote_field.name
-            old = old.exclude(id__in=referring.filter(**{f"{field}__isnull": False}).values(f"{field}_id"))
+        if isinstance(relation, ManyToOneRel):
+            # Later stages point here; they are found through the model, never imported.
+            referring: Any = relation.related_model
+            name = relation.field.name
+            old = old.exclude(pk__in=referring._base_manager.exclude(**{name: None}).values(name))
     try:
         with transaction.atomic():
             return old.only("id").delete()[0]
@@ -210,7 +212,8 @@ def _contact(credentials: kubeconfigs.Credentials, *, pinned_uid: str = "") -> t
 
 def _refuse_twins(uid: str, *, but: int | None = None) -> None:
     """Two registrations of one cluster would plan against each other."""
-    twin = Cluster.objects.filter(kube_system_uid=uid).exclude(pk=but).first() if uid else None
+    twins = Cluster.objects.filter(kube_system_uid=uid).exclude(pk=but or 0)
+    twin = twins.first() if uid else None
     if twin is not None:
         raise AlreadyRegistered(
             f"This cluster is registered already, as {twin.name!r}: replace its credentials instead."

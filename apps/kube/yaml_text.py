@@ -55,7 +55,7 @@ class _Weight:
         self._anchored: dict[str, int] = {}
 
     def add(self, event: yaml.Event) -> None:
-        line = event.start_mark.line + 1
+        line = event.start_mark.line + 1 if event.start_mark else 0
         anchor = getattr(event, "anchor", None)
         if anchor and not self._allow_aliases:
             raise BadYaml(f"line {line}: anchors and aliases are refused")

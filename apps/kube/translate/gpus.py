@@ -180,7 +180,7 @@ def _model(product: str) -> str:
 
 def _is_single_mig(product: str) -> bool:
     found = MIG_SUFFIX.search(product)
-    return bool(found) and found.group() != "-MIG-INVALID"
+    return found is not None and found.group() != "-MIG-INVALID"
 
 
 def _whole_gpus_of(instances: int, product: str) -> int:

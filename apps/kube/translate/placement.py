@@ -45,9 +45,9 @@ def read_pod_terms(spec: Mapping[str, Any], kind: str, warn: Warn) -> tuple[PodT
 
 
 def _pod_term(term: Mapping[str, Any], warn: Warn) -> PodTerm:
-    namespaces = term.get("namespaceSelector")
-    everywhere = isinstance(namespaces, Mapping)
-    if everywhere and (child(term, "namespaceSelector", "matchLabels") or namespaces.get("matchExpressions")):
+    everywhere = isinstance(term.get("namespaceSelector"), Mapping)
+    namespaces = child(term, "namespaceSelector")
+    if namespaces.get("matchLabels") or namespaces.get("matchExpressions"):
         warn("its pod affinity selects namespaces by label: it is read as all namespaces")
     return PodTerm(
         topology_key=clean(term.get("topologyKey"), 320),
