@@ -102,13 +102,15 @@ def run_dry_runs(*, version_id: int) -> list[DryRun]:
     version = PlanVersion.objects.select_related("plan__cluster").get(pk=version_id)
     plan = plans.open_plan(version)
     gateway = open_gateway(version.plan.cluster)
-    now = ledger.database_time()
-    picture = take_picture(
-        lambda kind: gateway.list_objects(kind).objects,
-        cluster=version.plan.cluster.name,
-        taken_at=now.timestamp(),
-    )
-    runs = _dry_runs(version, plan, picture, gateway)
+    try:
+        picture = take_picture(
+            lambda kind: gateway.list_objects(kind).objects,
+            cluster=version.plan.cluster.name,
+            taken_at=ledger.database_time().timestamp(),
+        )
+        runs = _dry_runs(version, plan, picture, gateway)
+    finally:
+        gateway.close()
     store_dry_runs(version, runs)
     return runs
 

@@ -57,8 +57,14 @@ def advance(execution_id: int, *, seconds: float | None = None) -> bool:
 
 
 def _visit(lease: locks.Lease, limit: float) -> None:
-    execution = _load(lease)
-    gateway = open_gateway(execution.plan.cluster)
+    gateway = open_gateway(_load(lease).plan.cluster)
+    try:
+        _turn_until(lease, gateway, limit)
+    finally:
+        gateway.close()
+
+
+def _turn_until(lease: locks.Lease, gateway: Gateway, limit: float) -> None:
     while True:
         lease.ensure(lease.seconds / 2)
         execution = _load(lease)
@@ -174,9 +180,10 @@ def _verify(context: Context) -> bool:
     if final:
         return advance_each(context, final, during=(State.VERIFYING,))
     if context.execution.outcome["matches"]:
-        ledger.move_execution(context.lease, State.SUCCEEDED, context.execution.outcome["found"])
+        ledger.move_execution(context.lease, State.SUCCEEDED, "Everything is as it was promised.")
     else:
-        outcome = context.execution.outcome
-        reason = f"Promised: {outcome['promised']} Found: {outcome['found']}"
-        ledger.move_execution(context.lease, State.NEEDS_HUMAN, reason)
+        differences = " ".join(context.execution.outcome["differences"])
+        ledger.move_execution(
+            context.lease, State.NEEDS_HUMAN, f"It is not as it was promised. {differences}"
+        )
     return True

@@ -1,10 +1,16 @@
 """Whole executions over HTTP against the simulated cluster, judged by what the API server logged."""
 
+import json
+import time
+
 import pytest
 
-from apps.executions import runner
-from apps.executions.models import Claim, Execution
-from apps.executions.states import ExecutionState
+from apps.audit.queries import verify_chain
+from apps.executions import runner, services
+from apps.executions.models import Claim, Step
+from apps.executions.states import ExecutionState, StepKind, StepState
+from apps.plans.states import PlanState
+from console.embedded import free_port
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -15,13 +21,263 @@ def carry(execution, seconds=60):
     return execution
 
 
+def carry_until(execution, is_so, seconds=60):
+    """One pass after the other, until something is so."""
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline, "it did not come so far"
+        runner.advance(execution.pk, seconds=0)
+    execution.refresh_from_db()
+
+
+def step_of(execution, kind, move=None):
+    found = Step.objects.filter(execution=execution, kind=kind)
+    return found.get(move=move) if move is not None else found.first()
+
+
+def has_sent(execution, kind, effect):
+    return any(
+        effect in s.observed.get("sent", []) for s in Step.objects.filter(execution=execution, kind=kind)
+    )
+
+
+def body(request):
+    return json.loads(request["body"])
+
+
+def is_real_eviction(request):
+    return request["path"].endswith("/eviction") and "dryRun" not in request["query"]
+
+
+def placed_gang(stage):
+    return sorted(pod.node_name for pod in stage.picture().pods.values() if pod.gang == "ml/big-train")
+
+
 def test_a_gang_gets_its_nodes(stage):
     execution, plan = stage.start()
     carry(execution)
     assert execution.state == ExecutionState.SUCCEEDED, stage.told(execution)
+    assert execution.outcome["matches"]
     assert sorted(stage.evicted()) == sorted(move.pod_uid for move in plan.moves)
+    assert placed_gang(stage) == sorted(one.node for one in plan.hand_overs)
     assert stage.traces() == []
     assert not Claim.objects.exists()
-    gang = [pod for pod in stage.picture().pods.values() if pod.gang == "ml/big-train"]
-    assert sorted(pod.node_name for pod in gang) == sorted(one.node for one in plan.hand_overs)
-    assert Execution.objects.get(pk=execution.pk).outcome["matches"]
+    assert verify_chain().is_intact
+    _check_invariants(stage, plan)
+
+
+def _check_invariants(stage, plan):
+    """Over the recorded API calls: numbers 1 to 4, 13 of the safety rules."""
+    calls = stage.requests()
+    evictions = [call for call in calls if is_real_eviction(call)]
+    first = calls.index(evictions[0])
+    nominated = [
+        call
+        for call in calls[:first]
+        if call["method"] == "PATCH" and "/gpu-defrag/pods/hold-" in call["path"]
+    ]
+    assert len({call["path"] for call in nominated}) == len(plan.moves)
+    for call in evictions:
+        options = body(call)["deleteOptions"]
+        assert options["preconditions"]["uid"] in {move.pod_uid for move in plan.moves}
+        assert "gracePeriodSeconds" not in options
+    for call in calls:
+        if call["method"] == "DELETE":
+            assert "/namespaces/gpu-defrag/" in call["path"] or "webhookconfigurations" in call["path"]
+            assert body(call)["preconditions"]["uid"]
+        if call["method"] == "PATCH":
+            assert body(call)["metadata"]["uid"]
+            assert body(call)["metadata"]["resourceVersion"]
+
+
+def test_whole_nodes_are_freed_and_opened_again(stage):
+    execution, plan = stage.start("free-nodes")
+    carry(execution)
+    assert execution.state == ExecutionState.SUCCEEDED, stage.told(execution)
+    assert plan.freed_nodes
+    assert len(stage.evicted()) == len(plan.moves)
+    assert stage.traces() == []
+    picture = stage.picture()
+    assert not any(picture.nodes[name].unschedulable for name in plan.freed_nodes)
+
+
+def test_a_plan_that_the_cluster_left_behind_goes_stale_and_nothing_is_touched(stage):
+    execution, plan = stage.start()
+    namespace, _, name = plan.moves[0].pod.partition("/")
+    stage.simulated.ask("DELETE", f"/api/v1/namespaces/{namespace}/pods/{name}")
+    carry(execution)
+    execution.plan.refresh_from_db()
+    assert execution.state == ExecutionState.FAILED
+    assert execution.plan.state == PlanState.STALE
+    assert "Nothing was touched" in execution.state_reason
+    assert not [call for call in stage.requests() if call["method"] in ("PATCH", "DELETE")]
+    assert stage.evicted() == []
+    assert not Claim.objects.exists()
+
+
+def test_paused_nothing_begins_and_what_is_in_the_air_is_landed(stage):
+    execution, plan = stage.start()
+    carry_until(execution, lambda: has_sent(execution, StepKind.EVICT_POD, "evict"))
+    services.pause(execution_id=execution.pk, actor=stage.operator, reason="lunch")
+    flown = set(stage.evicted())
+    for _ in range(40):
+        runner.advance(execution.pk, seconds=0.2)
+    assert set(stage.evicted()) == flown
+    assert not [trace for trace in stage.traces() if trace.startswith("gate")]
+    landed = [
+        s
+        for s in Step.objects.filter(execution=execution, kind="await_replacement")
+        if s.params["uid"] in flown
+    ]
+    assert {s.state for s in landed} == {StepState.VERIFIED}, stage.told(execution)
+    services.resume(execution_id=execution.pk, actor=stage.operator)
+    carry(execution)
+    assert execution.state == ExecutionState.SUCCEEDED, stage.told(execution)
+    assert len(stage.evicted()) == len(set(stage.evicted())) == len(plan.moves)
+
+
+@pytest.mark.parametrize(
+    ("stop", "kind", "effect"),
+    [
+        ("cancel", "cordon_node", "cordon"),
+        ("cancel", "hold_target", "create_hold"),
+        ("cancel", "steer", "create_webhook"),
+        ("cancel", "evict_pod", "evict"),
+        ("cancel", "await_replacement", "delete_hold"),
+        ("cancel", "hand_over", "taint"),
+        ("roll_back", "steer", "create_webhook"),
+        ("roll_back", "evict_pod", "evict"),
+        ("roll_back", "await_replacement", "delete_hold"),
+    ],
+)
+def test_stopped_at_any_point_nothing_of_ours_is_left_behind(stage, stop, kind, effect):
+    execution, _ = stage.start()
+    carry_until(execution, lambda: has_sent(execution, kind, effect))
+    getattr(services, stop)(execution_id=execution.pk, actor=stage.operator, reason="changed our minds")
+    carry(execution)
+    ended = {"cancel": ExecutionState.CANCELLED, "roll_back": ExecutionState.ROLLED_BACK}[stop]
+    assert execution.state == ended, stage.told(execution)
+    assert stage.traces() == []
+    assert len(execution.outcome["not_undone"]) == len(stage.evicted())
+    assert not Claim.objects.exists()
+    picture = stage.picture()
+    assert not any(node.unschedulable for node in picture.nodes.values())
+    assert all(pod.node_name for pod in picture.pods.values() if pod.namespace == "work")
+
+
+def test_a_lost_answer_to_an_eviction_does_not_evict_twice(stage):
+    match = {"method": "POST", "path_regex": "/eviction$", "user_agent_regex": "gpu-defrag"}
+    execution, plan = stage.start()
+    carry_until(execution, lambda: has_sent(execution, StepKind.STEER, "create_webhook"))
+    stage.simulated.ask("POST", "/_sim/faults", {"action": "act-then-reset", "times": 3, "match": match})
+    carry(execution)
+    assert execution.state == ExecutionState.SUCCEEDED, stage.told(execution)
+    asked = [call for call in stage.requests("POST", "/eviction") if is_real_eviction(call)]
+    assert len(asked) == len(plan.moves)
+
+
+def test_a_bad_day_of_the_api_server_only_costs_time(stage):
+    execution, plan = stage.start()
+    for code, reason in ((500, "InternalError"), (429, "TooManyRequests"), (503, "ServiceUnavailable")):
+        fault = {"action": "status", "code": code, "reason": reason, "times": 4, "skip": 30}
+        fault["match"] = {"user_agent_regex": "gpu-defrag"}
+        stage.simulated.ask("POST", "/_sim/faults", fault)
+    carry(execution, seconds=90)
+    assert execution.state == ExecutionState.SUCCEEDED, stage.told(execution)
+    assert len(stage.evicted()) == len(plan.moves)
+
+
+def test_a_closed_budget_blocks_one_move_and_it_goes_on_when_the_budget_opens(stage):
+    execution, plan = stage.start()
+    carry_until(execution, lambda: has_sent(execution, StepKind.HOLD_TARGET, "create_hold"))
+    path = "/apis/policy/v1/namespaces/work/poddisruptionbudgets"
+    budget = stage.simulated.ask("GET", path)["items"][0]["metadata"]["name"]
+    stage.simulated.ask("PATCH", f"{path}/{budget}", {"spec": {"maxUnavailable": 0}})
+    move = next(move.order for move in plan.moves if "web-infer" in move.pod)
+    carry_until(execution, lambda: step_of(execution, "evict_pod", move).state == StepState.BLOCKED)
+    blocked = step_of(execution, "evict_pod", move)
+    assert "disruption budget" in blocked.reason
+    assert blocked.retry_at is not None
+    assert blocked.observed["runbook"]
+    stage.simulated.ask("PATCH", f"{path}/{budget}", {"spec": {"maxUnavailable": 1}})
+    carry(execution)
+    assert execution.state == ExecutionState.SUCCEEDED, stage.told(execution)
+
+
+def test_a_lost_nomination_is_put_back_before_anything_is_evicted(stage):
+    execution, plan = stage.start()
+    carry_until(execution, lambda: has_sent(execution, StepKind.STEER, "create_webhook"))
+    for hold in stage.simulated.ask("GET", "/api/v1/namespaces/gpu-defrag/pods")["items"]:
+        path = f"/api/v1/namespaces/gpu-defrag/pods/{hold['metadata']['name']}/status"
+        stage.simulated.ask("PATCH", path, {"status": {"nominatedNodeName": None}})
+    assert stage.evicted() == []
+    carry(execution)
+    assert execution.state == ExecutionState.SUCCEEDED, stage.told(execution)
+    assert has_sent(execution, StepKind.EVICT_POD, "nominate_hold")
+
+
+def test_a_cordon_of_somebody_else_is_left_standing(stage):
+    execution, plan = stage.start("free-nodes")
+    carry_until(execution, lambda: Step.objects.filter(execution=execution).exists())
+    node = plan.freed_nodes[0]
+    stage.simulated.ask("PATCH", f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
+    carry(execution)
+    assert execution.state == ExecutionState.SUCCEEDED, stage.told(execution)
+    assert stage.picture().nodes[node].unschedulable
+    assert stage.traces() == []
+
+
+def test_a_pod_that_opts_in_saves_its_work_before_it_is_evicted(stage):
+    execution, plan = stage.start()
+    tuner = next(move for move in plan.moves if "tuner" in move.pod)
+    path = f"/api/v1/namespaces/work/pods/{tuner.pod.partition('/')[2]}"
+    stage.simulated.ask(
+        "PATCH", path, {"metadata": {"annotations": {"defrag.gpu.internal/checkpoint": "true"}}}
+    )
+    carry(execution)
+    assert execution.state == ExecutionState.SUCCEEDED, stage.told(execution)
+    saved = step_of(execution, StepKind.CHECKPOINT, tuner.order)
+    assert saved.state == StepState.VERIFIED
+    assert saved.finished_at < step_of(execution, StepKind.EVICT_POD, tuner.order).intent_at
+
+
+def test_a_replacement_that_the_gate_missed_is_told_to_a_person_and_left_running(stage, settings):
+    settings.STEERING_URL = f"https://127.0.0.1:{free_port()}"
+    settings.EXECUTION_REPLACEMENT_SECONDS = 8
+    execution, _ = stage.start()
+    carry(execution)
+    assert execution.state == ExecutionState.NEEDS_HUMAN, stage.told(execution)
+    assert "the gate did not catch it" in execution.state_reason
+    services.cancel(execution_id=execution.pk, actor=stage.operator, reason="plan anew")
+    carry(execution)
+    assert execution.state == ExecutionState.CANCELLED
+    assert stage.traces() == []
+    assert all(pod.node_name for pod in stage.picture().pods.values() if pod.namespace == "work")
+
+
+def test_an_execution_past_its_deadline_gives_everything_back(stage, settings):
+    settings.EXECUTION_DEADLINE_SECONDS = 1.5
+    execution, _ = stage.start()
+    carry(execution)
+    assert execution.state == ExecutionState.CANCELLED, stage.told(execution)
+    assert "deadline" in execution.state_reason
+    assert stage.traces() == []
+
+
+def test_another_cluster_behind_the_same_address_is_never_written_to(stage):
+    execution, _ = stage.start()
+    type(stage.cluster).objects.update(kube_system_uid="another")
+    runner.advance(execution.pk, seconds=1)
+    execution.refresh_from_db()
+    assert execution.state == ExecutionState.PREFLIGHT
+    assert not [call for call in stage.requests() if call["method"] != "GET"]
+
+
+def test_whoever_loses_the_role_stops_the_run(stage):
+    execution, plan = stage.start()
+    carry_until(execution, lambda: has_sent(execution, StepKind.HOLD_TARGET, "create_hold"))
+    stage.operator.grants.all().delete()
+    runner.advance(execution.pk, seconds=2)
+    execution.refresh_from_db()
+    assert execution.state == ExecutionState.PAUSED
+    assert stage.evicted() == []

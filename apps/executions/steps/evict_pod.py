@@ -14,7 +14,7 @@ from apps.executions.context import Context
 from apps.executions.decisions import Decision, act, blocked, done, moot, stop, wait
 from apps.executions.holds import HoldFacts, look_at_hold, repair_hold, send_hold_effect
 from apps.executions.models import Step
-from apps.executions.sightings import is_finished, is_leaving, name, node_of, owner_uid, uid
+from apps.executions.sightings import is_finished, is_leaving, name, node_of, nominated, owner_uid, uid
 from apps.executions.spare import requests_of, why_no_room
 from apps.executions.states import StepKind
 from apps.kube.gateway import NODES, PODS, WEBHOOKS
@@ -25,7 +25,8 @@ Json = dict[str, Any]
 @dataclass(frozen=True)
 class Facts:
     """siblings: UIDs of the owner's pods now, so that a replacement can be told later without any clock.
-    no_room: why the target cannot take it, "". steered_for: seconds since the gate went into force."""
+    no_room: why the target cannot take it beside all that it holds and is promised to, "".
+    steered_for: seconds since the gate went into force."""
 
     pod: Json | None
     hold: HoldFacts | None = None
@@ -43,6 +44,11 @@ def observe(context: Context, step: Step) -> Facts:
         return Facts(pod)
     target = gateway.get_object(NODES, params["target"])
     there = gateway.list_objects(PODS, field_selector=f"spec.nodeName={params['target']}")
+    promised = [
+        other
+        for other in gateway.list_objects(PODS, field_selector="spec.nodeName=")
+        if nominated(other) == params["target"] and name(other) != params["hold"]
+    ]
     pods = gateway.list_objects(PODS, namespace=params["namespace"])
     siblings = [uid(other) for other in pods if owner_uid(other) == params["workload_uid"]]
     steer = context.of_move(step.move, StepKind.STEER)
@@ -51,7 +57,7 @@ def observe(context: Context, step: Step) -> Facts:
         pod,
         look_at_hold(context, params),
         sorted(siblings),
-        why_no_room(target, there, params["requests"], node_uid=params["target_uid"]),
+        why_no_room(target, [*there, *promised], params["requests"], node_uid=params["target_uid"]),
         (context.now - since).total_seconds() if since else 0.0,
         context.place.settle_seconds,
         gateway.get_object(WEBHOOKS, params["webhook"]) is not None,
