@@ -30,6 +30,7 @@ class User:
 
 
 NOBODY_DENIED: tuple[Rule, ...] = (("*", "*"),)
+NOBODY_TOKEN, NOBODY = "nobody-token", User("nobody", denied=NOBODY_DENIED)
 ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
 
 

@@ -63,6 +63,18 @@ def shift_time(text: str, seconds: int) -> str:
     return (moment + datetime.timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def read_number(query: dict[str, str], name: str, default: int) -> int:
+    """A whole number of the query, such as limit or timeoutSeconds."""
+    text = query.get(name, "")
+    if not text:
+        return default
+    try:
+        return int(text)
+    except ValueError:
+        message = f'strconv.ParseInt: parsing "{text}": invalid syntax ({name} must be a whole number)'
+        raise ApiError(400, message, "BadRequest") from None
+
+
 def read_revision(query: dict[str, str]) -> int | None:
     """The resourceVersion parameter; None where it is absent or empty."""
     text = query.get("resourceVersion", "")

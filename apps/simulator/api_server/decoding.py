@@ -68,13 +68,18 @@ def read_json(call: Call, *, what: str = "") -> Any:
         ) from None
 
 
+def read_object(call: Call, *, what: str = "") -> dict[str, Any]:
+    body = read_json(call, what=what)
+    if not isinstance(body, dict):
+        raise bad_request(f"the body must be a JSON object of kind {what or call.kind.kind}")
+    return body
+
+
 def decode_object(call: Call) -> dict[str, Any]:
     """The object of a POST or PUT: of the right kind, tidy, without kind and apiVersion."""
     if call.content_type not in ("", "application/json", CONTENT_TYPE):
         raise ApiError(415, "the body of the request was in an unknown format", "UnsupportedMediaType")
-    raw, kind = read_json(call), call.kind
-    if not isinstance(raw, dict):
-        raise bad_request(f"couldn't get version/kind; the body must be a JSON object of kind {kind.kind}")
+    raw, kind = read_object(call), call.kind
     check_kind(kind, raw)
     try:
         obj = tidy_object(kind, raw)

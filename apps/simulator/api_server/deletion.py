@@ -7,7 +7,7 @@ from typing import Any
 
 from apps.simulator.api_server.calls import Answer, Call, now_text, shift_time
 from apps.simulator.api_server.cluster import Cluster
-from apps.simulator.api_server.decoding import read_json
+from apps.simulator.api_server.decoding import read_object
 from apps.simulator.api_server.kinds import Kind
 from apps.simulator.api_server.reading import answer_list, answer_object
 from apps.simulator.api_server.selectors import selection_of
@@ -50,8 +50,8 @@ def read_options(query: dict[str, str], body: dict[str, Any]) -> DeleteOptions:
 
 
 def read_delete_body(call: Call) -> DeleteOptions:
-    body = read_json(call, what="DeleteOptions") if call.body.strip() else {}
-    return read_options(call.query, body if isinstance(body, dict) else {})
+    body = read_object(call, what="DeleteOptions") if call.body.strip() else {}
+    return read_options(call.query, body)
 
 
 async def delete(cluster: Cluster, call: Call) -> Answer:

@@ -6,7 +6,7 @@ from typing import Any
 
 from apps.simulator.api_server.calls import Answer, Call, now_text
 from apps.simulator.api_server.cluster import Cluster
-from apps.simulator.api_server.decoding import read_json
+from apps.simulator.api_server.decoding import read_object
 from apps.simulator.api_server.deletion import DeleteOptions, read_options, remove
 from apps.simulator.api_server.pod_defaults import set_condition
 from apps.simulator.api_server.selectors import selector_matches
@@ -46,7 +46,7 @@ def _pod(cluster: Cluster, call: Call) -> Stored:
 
 async def bind(cluster: Cluster, call: Call) -> Answer:
     """nodeName, PodScheduled and the Binding's annotations in one write."""
-    body = read_json(call, what="Binding")
+    body = read_object(call, what="Binding")
     metadata, node = body.get("metadata") or {}, (body.get("target") or {}).get("name", "")
     if call.name and metadata.get("name", call.name) != call.name:
         raise bad_request("name in URL does not match name in Binding object")
@@ -65,7 +65,6 @@ async def bind(cluster: Cluster, call: Call) -> Answer:
     pod["status"].pop("nominatedNodeName", None)
     scheduled = {"type": "PodScheduled", "status": "True"}
     set_condition(pod["status"], {**scheduled, "lastProbeTime": None, "lastTransitionTime": now_text()})
-    pod["metadata"]["generation"] = pod["metadata"].get("generation", 0) + 1
     if not call.dry_run:
         cluster.store.put("pods", pod)
     return _done()
@@ -95,7 +94,7 @@ def _check_bindable(call: Call, current: Stored, metadata: dict[str, Any]) -> No
 
 
 async def evict(cluster: Cluster, call: Call) -> Answer:
-    body = read_json(call, what="Eviction") if call.body.strip() else {}
+    body = read_object(call, what="Eviction") if call.body.strip() else {}
     if (body.get("metadata") or {}).get("name", call.name) != call.name:
         raise bad_request("name in URL does not match name in Eviction object")
     current = _pod(cluster, call)

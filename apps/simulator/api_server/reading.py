@@ -8,7 +8,7 @@ import json
 from bisect import bisect_right
 from typing import Any
 
-from apps.simulator.api_server.calls import Answer, Call, read_revision
+from apps.simulator.api_server.calls import Answer, Call, read_number, read_revision
 from apps.simulator.api_server.cluster import Cluster
 from apps.simulator.api_server.events import to_wire
 from apps.simulator.api_server.kinds import Kind
@@ -85,7 +85,7 @@ async def list_objects(cluster: Cluster, call: Call) -> Answer:
     _check_list_options(call)
     asked = await wait_for_revision(cluster, call)
     exact = call.query.get("resourceVersionMatch") == "Exact"
-    limit = int(call.query.get("limit") or 0)
+    limit = read_number(call.query, "limit", 0)
     token = call.query.get("continue", "")
     if asked == 0 and not token:
         limit = 0  # served from the watch cache, which does not page

@@ -15,7 +15,7 @@ import yaml
 from aiohttp import web
 
 from apps.simulator.api_server import discovery, openapi
-from apps.simulator.api_server.access import ADMIN, User, authenticate
+from apps.simulator.api_server.access import ADMIN, NOBODY, NOBODY_TOKEN, User, authenticate
 from apps.simulator.api_server.bootstrap import initial_objects
 from apps.simulator.api_server.calls import Answer
 from apps.simulator.api_server.certificates import issue_certificate
@@ -56,7 +56,8 @@ class RequestRecord:
 class ApiServer:
     """A Kubernetes API server on loopback, with a certificate authority of its own.
 
-    `extra_tokens` maps further bearer tokens to users with their rules; `token` is the administrator's.
+    `token` is the administrator's; "nobody-token" is known and may do nothing; `extra_tokens` maps further
+    bearer tokens to users with their rules.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class ApiServer:
         version: str = "v1.36.2",
     ) -> None:
         self.port, self.token = port, token
-        self.tokens: dict[str, User] = {token: ADMIN, **(extra_tokens or {})}
+        self.tokens: dict[str, User] = {NOBODY_TOKEN: NOBODY, token: ADMIN, **(extra_tokens or {})}
         self.version_info = discovery.version_info(version)
         self.certificate = issue_certificate()
         self.cluster = Cluster(self.certificate.ca_pem)

@@ -136,7 +136,7 @@ def invalid_patch(document: str, why: str) -> ApiError:
 
 
 def _invalid(shown: str, name: str, details: dict[str, Any], causes: tuple[Cause, ...]) -> ApiError:
-    sentences = [f"{cause.field}: {cause.message}" for cause in causes]
+    sentences = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
     text = sentences[0] if len(sentences) == 1 else f"[{', '.join(sentences)}]"
     details["causes"] = [
         {"reason": cause.reason, "message": cause.message, "field": cause.field} for cause in causes
@@ -145,7 +145,11 @@ def _invalid(shown: str, name: str, details: dict[str, Any], causes: tuple[Cause
 
 
 def bad_value(field: str, value: Any, why: str) -> Cause:
-    return Cause(field, "FieldValueInvalid", f"Invalid value: {json.dumps(value)}: {why}")
+    return Cause(field, "FieldValueInvalid", f"Invalid value: {_compact(value)}: {why}")
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def required(field: str, why: str) -> Cause:

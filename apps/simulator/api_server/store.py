@@ -17,8 +17,11 @@ Key = tuple[str, str]  # namespace ("" for cluster scope), name
 HISTORY = 20_000
 
 
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False).encode
+
+
 def encode(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    return _encode(value).encode()
 
 
 class Stored:

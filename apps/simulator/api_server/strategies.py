@@ -184,8 +184,8 @@ def bump_generation(kind: Kind, old: dict[str, Any], new: dict[str, Any]) -> Non
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
-def check_object(kind: Kind, obj: dict[str, Any]) -> None:
-    """What every stored object must satisfy."""
+def check_object(kind: Kind, obj: dict[str, Any], *, updating: bool = False) -> None:
+    """What every stored object must satisfy. An update of a node or pod tells its causes twice."""
     metadata, causes = obj["metadata"], []
     name = metadata["name"]
     if not kind.resource.endswith("rbac.authorization.k8s.io") and (len(name) > 253 or not NAME.match(name)):
@@ -201,7 +201,11 @@ def check_object(kind: Kind, obj: dict[str, Any]) -> None:
     if rule is not None:
         causes += rule(obj)
     if causes:
-        raise invalid(kind, name, *causes)
+        raise invalid(kind, name, *_told_twice(kind, causes if updating else [], causes))
+
+
+def _told_twice(kind: Kind, again: list[Cause], causes: list[Cause]) -> list[Cause]:
+    return [*causes, *again] if kind.resource in ("nodes", "pods") else causes
 
 
 def _node_causes(node: dict[str, Any]) -> list[Cause]:
@@ -263,7 +267,8 @@ def check_update(kind: Kind, old: dict[str, Any], new: dict[str, Any], subresour
                 "no new finalizers can be added if the object is being deleted, "
                 f"found new finalizers []string{{{shown}}}"
             )
-            causes.append(forbidden_value("metadata.finalizers", why))
+            finalizers = [forbidden_value("metadata.finalizers", why)]
+            causes += _told_twice(kind, finalizers, finalizers)
     if kind.resource == "nodes":
         provider = old["spec"].get("providerID", "")
         if provider and new["spec"].get("providerID", "") != provider:

@@ -6,7 +6,7 @@ from typing import Any
 
 from apps.simulator.api_server.calls import Answer, Call
 from apps.simulator.api_server.cluster import Cluster
-from apps.simulator.api_server.decoding import read_json
+from apps.simulator.api_server.decoding import read_json, read_object
 from apps.simulator.api_server.patches import json_patch, merge_patch, strategic_merge
 from apps.simulator.api_server.statuses import ApiError, bad_request, modified, not_found
 from apps.simulator.api_server.store import Stored, encode
@@ -67,7 +67,7 @@ def _wanted_scale(call: Call, before: dict[str, Any]) -> dict[str, Any]:
 
 async def finalize(cluster: Cluster, call: Call) -> Answer:
     """PUT namespaces/x/finalize: takes the namespace's own finalizers; without any it goes."""
-    current, body = _current(cluster, call), read_json(call)
+    current, body = _current(cluster, call), read_object(call)
     new = current.copy()
     finalizers = (body.get("spec") or {}).get("finalizers") or []
     new["spec"] = {**new.get("spec", {}), "finalizers": finalizers}
@@ -87,7 +87,7 @@ async def log(cluster: Cluster, call: Call) -> Answer:
 
 async def review(cluster: Cluster, call: Call) -> Answer:
     """Answers a question about the caller's own rights."""
-    kind, body = call.kind, read_json(call)
+    kind, body = call.kind, read_object(call)
     head = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": {}}
     if kind.plural == "selfsubjectreviews":
         info = {"username": call.user.name, "groups": list(call.user.groups)}

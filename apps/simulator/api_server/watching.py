@@ -8,9 +8,8 @@ from typing import Any
 
 from aiohttp import web
 
-from apps.simulator.api_server.calls import Call, read_revision
+from apps.simulator.api_server.calls import Call, read_number, read_revision
 from apps.simulator.api_server.cluster import Cluster
-from apps.simulator.api_server.kinds import Kind
 from apps.simulator.api_server.reading import whole_body
 from apps.simulator.api_server.selectors import Selection, selection_of
 from apps.simulator.api_server.statuses import ApiError, expired, forbidden_value, invalid_options
@@ -18,7 +17,7 @@ from apps.simulator.api_server.store import Change, Stored, TooOld, encode
 from apps.simulator.api_server.tables import as_partial, as_table, wanted_shape
 
 BOOKMARK_SECONDS = 60.0
-DEFAULT_SECONDS = 2400.0
+DEFAULT_SECONDS = 2400
 INITIAL_END = "k8s.io/initial-events-end"
 
 
@@ -33,6 +32,7 @@ class Watcher:
         self.kind, self.selection, self.query = call.kind, selection, call.query
         self.shape = wanted_shape(call.headers.get("Accept", ""))
         self.path = ""
+        self.seconds = read_number(call.query, "timeoutSeconds", DEFAULT_SECONDS)
         self.lines: deque[bytes] = deque()
         self.wake = asyncio.Event()
         self.ended = False
@@ -162,8 +162,7 @@ async def stream(
 ) -> web.StreamResponse:
     """Sends lines until the time is up, the client goes, or the watch is ended."""
     loop = asyncio.get_running_loop()
-    seconds = float(watcher.query.get("timeoutSeconds") or DEFAULT_SECONDS)
-    deadline, next_bookmark = loop.time() + seconds, loop.time() + BOOKMARK_SECONDS
+    deadline, next_bookmark = loop.time() + watcher.seconds, loop.time() + BOOKMARK_SECONDS
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
     response.enable_chunked_encoding()
     watches.open.add(watcher)
@@ -212,6 +211,3 @@ async def _flush(watcher: Watcher, response: web.StreamResponse, request: web.Ba
             batch.append(line)
         await response.write(b"".join(batch))
     return True
-
-
-__all__ = ["Kind", "Watcher", "Watches", "begin_watch", "stream"]

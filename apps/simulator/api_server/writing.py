@@ -207,9 +207,22 @@ def patched(call: Call, current: Stored, document: Any) -> dict[str, Any]:
     try:
         obj = from_wire(kind, tidy_object(kind, after))
     except DecodeError as error:
-        raise invalid_patch(encode(after).decode(), str(error)) from None
+        strategic = call.content_type == STRATEGIC_PATCH
+        shown = go_text(document) if strategic else encode(after).decode()
+        raise invalid_patch(shown, str(error)) from None
     _check_identity(call, current, obj)
     return obj
+
+
+def go_text(value: Any) -> str:
+    """A value as Go prints it, which is how a strategic patch is quoted back."""
+    if isinstance(value, dict):
+        return f"map[{' '.join(f'{key}:{go_text(value[key])}' for key in sorted(value))}]"
+    if isinstance(value, list):
+        return f"[{' '.join(go_text(entry) for entry in value)}]"
+    if value is None or isinstance(value, bool):
+        return {None: "<nil>", True: "true", False: "false"}[value]
+    return str(value)
 
 
 def check_version(call: Call, current: Stored, version: str) -> None:
@@ -243,7 +256,7 @@ async def change(cluster: Cluster, call: Call, current: Stored, new: dict[str, A
         return None
     if kind.custom:
         shape_custom(call, new)
-    check_object(kind, new)
+    check_object(kind, new, updating=True)
     check_update(kind, current.obj, new, call.subresource)
     return commit(cluster, call, current, new)
 

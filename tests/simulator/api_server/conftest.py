@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import aiohttp
 import pytest
 
-from apps.simulator.api_server.access import NOBODY_DENIED, User
 from apps.simulator.api_server.server import ApiServer
 
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -23,8 +22,7 @@ class ServerThread:
     """The server in an event loop of its own, as the command runs it."""
 
     def __init__(self):
-        tokens = {"nobody-token": User("nobody", denied=NOBODY_DENIED)}
-        self.server = ApiServer(token="admin-token", extra_tokens=tokens)
+        self.server = ApiServer(token="admin-token")
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self.thread.start()
