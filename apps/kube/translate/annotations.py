@@ -48,7 +48,7 @@ def read_holders(value: str, warn: Warn) -> tuple[tuple[Holding, ...], float] | 
         return None
     observed_at = seconds_of(document.get("observed_at"))
     devices = document.get("devices")
-    if observed_at is None or not isinstance(devices, Mapping):
+    if observed_at is None or not isinstance(devices, dict):
         warn(f"the annotation {HOLDERS} lacks devices or a readable observed_at: holders are unknown")
         return None
     holdings: list[Holding] = []
@@ -77,7 +77,7 @@ def _load(value: str, name: str, warn: Warn) -> Mapping[str, Any] | None:
     except (ValueError, RecursionError):
         warn(f"the annotation {name} is no JSON")
         return None
-    if not isinstance(document, Mapping) or document.get("version") != 1:
+    if not isinstance(document, dict) or document.get("version") != 1:
         warn(f"the annotation {name} is not of version 1")
         return None
     return document

@@ -23,7 +23,7 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 def read_selector(found: object) -> LabelSelector | None:
     """A LabelSelector; None (selects nothing) where there is none."""
-    if not isinstance(found, Mapping):
+    if not isinstance(found, dict):
         return None
     labels = child(found, "matchLabels")
     equal = [Requirement(clean(key), "In", (clean(labels[key]),)) for key in labels]
@@ -45,7 +45,7 @@ def read_pod_terms(spec: Mapping[str, Any], kind: str, warn: Warn) -> tuple[PodT
 
 
 def _pod_term(term: Mapping[str, Any], warn: Warn) -> PodTerm:
-    everywhere = isinstance(term.get("namespaceSelector"), Mapping)
+    everywhere = isinstance(term.get("namespaceSelector"), dict)
     namespaces = child(term, "namespaceSelector")
     if namespaces.get("matchLabels") or namespaces.get("matchExpressions"):
         warn("its pod affinity selects namespaces by label: it is read as all namespaces")

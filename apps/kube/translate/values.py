@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from apps.planner.resources import parse_quantity
 
 Warn = Callable[[str], None]
+NOTHING: Mapping[str, Any] = {}
 LARGEST = 2**62
 LONGEST_TEXT = 4096
 LONGEST_QUANTITY = 40
@@ -22,6 +24,8 @@ def clean(value: object, longest: int = LONGEST_TEXT) -> str:
     """Text as it can be stored and shown; "" for anything that is no text."""
     if not isinstance(value, str):
         return ""
+    if value.isascii() and len(value) <= longest and "\x00" not in value:
+        return value
     if not value.isascii():
         value = value.encode("utf-8", "replace").decode("utf-8")
     if "\x00" in value:
@@ -38,14 +42,14 @@ def brief(value: object) -> str:
 def child(found: object, *keys: str) -> Mapping[str, Any]:
     """The mapping under a chain of keys; an empty one where anything on the way is missing."""
     for key in keys:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+        found = found.get(key) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else NOTHING
 
 
 def entries(found: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
     """The mappings in the list under `key`."""
     value = found.get(key)
-    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def texts(found: Mapping[str, Any], longest: int = LONGEST_TEXT) -> dict[str, str]:
@@ -103,8 +107,14 @@ def _quantity(name: str, value: object) -> int | None:
         or len(str(value)) > LONGEST_QUANTITY
     ):
         return None
+    return _parse(value, name == "cpu")
+
+
+@lru_cache(maxsize=10_000)
+def _parse(value: str | int | float, is_cpu: bool) -> int | None:
+    """A cluster uses few different amounts, many times each."""
     try:
-        amount = parse_quantity(value, name)
+        amount = parse_quantity(value, "cpu" if is_cpu else "")
     except (ValueError, ArithmeticError):
         return None
     return amount if 0 <= amount <= LARGEST else None
