@@ -89,7 +89,7 @@ def handle(error: Exception, context: dict[str, Any]) -> Response | None:
     return answer
 
 
-def no_such_address(request: HttpRequest, rest: str = "") -> HttpResponse:
+def no_such_address(request: HttpRequest) -> HttpResponse:
     """For everything below /api/ that no route takes."""
     return _plain(request, 404, f"there is nothing at {request.path}: see /api/v1/schema/")
 

@@ -1,7 +1,7 @@
 """Every address of the console."""
 
-from django.urls import include, path
-from drf_spectacular.views import SpectacularAPIView
+from django.urls import include, path, re_path
+from drf_spectacular.views import SpectacularJSONAPIView
 
 from apps.clusters.events import events
 from console.api_errors import no_such_address
@@ -14,10 +14,9 @@ urlpatterns = [
     path("healthz", healthz, name="healthz"),
     path("readyz", readyz, name="readyz"),
     path("api/v1/events/", events, name="events"),
-    path("api/v1/schema/", SpectacularAPIView.as_view(), name="schema"),
+    path("api/v1/schema/", SpectacularJSONAPIView.as_view(), name="schema"),
     path("api/v1/", include(router.urls)),
-    path("api/", no_such_address),
-    path("api/<path:rest>", no_such_address),
+    re_path(r"^api/", no_such_address),
     path("", include("apps.accounts.urls")),
     path("", include("apps.dashboard.urls")),
 ]

@@ -7,6 +7,7 @@ from django.db.models import QuerySet
 from rest_framework.filters import OrderingFilter
 from rest_framework.viewsets import ReadOnlyModelViewSet
 
+from apps.accounts.moments import MomentFilter
 from apps.accounts.queries import cluster_model, clusters_visible_to, may
 from apps.accounts.rights import Action
 from apps.accounts.serializers import AuditEntrySerializer
@@ -19,8 +20,8 @@ class AuditFilter(django_filters.FilterSet):
     actor = django_filters.CharFilter(field_name="actor__username")
     action = django_filters.CharFilter()
     subject = django_filters.CharFilter()
-    since = django_filters.IsoDateTimeFilter(field_name="at", lookup_expr="gte")
-    until = django_filters.IsoDateTimeFilter(field_name="at", lookup_expr="lt")
+    since = MomentFilter(field_name="at", lookup_expr="gte")
+    until = MomentFilter(field_name="at", lookup_expr="lt")
 
     class Meta:
         model = AuditEntry

@@ -13,6 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet, ReadOnlyModelViewSet
 
+from apps.accounts.moments import MomentFilter
 from apps.clusters.models import Cluster, Snapshot
 from apps.clusters.node_facts import as_time, node_detail, node_summary
 from apps.clusters.queries import cluster_for, latest_snapshot, open_snapshot, visible_clusters
@@ -58,8 +59,8 @@ class ClusterViewSet(ReadOnlyModelViewSet):
 
 class SnapshotFilter(django_filters.FilterSet):
     cluster = django_filters.CharFilter(field_name="cluster__name")
-    since = django_filters.IsoDateTimeFilter(field_name="taken_at", lookup_expr="gte")
-    until = django_filters.IsoDateTimeFilter(field_name="taken_at", lookup_expr="lt")
+    since = MomentFilter(field_name="taken_at", lookup_expr="gte")
+    until = MomentFilter(field_name="taken_at", lookup_expr="lt")
 
     class Meta:
         model = Snapshot

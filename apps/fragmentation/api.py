@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.utils import timezone
-from django.utils.dateparse import parse_datetime
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.decorators import action
 from rest_framework.exceptions import NotFound, ValidationError
@@ -14,6 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
+from apps.accounts.moments import EXAMPLE, read_moment
 from apps.clusters.api import CLUSTER, cluster_asked
 from apps.fragmentation.models import Report
 from apps.fragmentation.queries import latest_report, series
@@ -57,9 +57,6 @@ def _since(request: Request) -> datetime:
     if text is None:
         return timezone.now() - DEFAULT_SPAN
     try:
-        moment = parse_datetime(text)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        raise ValidationError({"since": ["give a time with its zone, for example 2026-01-31T12:00:00Z"]})
-    return moment
+        return read_moment(text)
+    except ValueError as error:
+        raise ValidationError({"since": [EXAMPLE]}) from error
