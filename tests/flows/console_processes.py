@@ -48,6 +48,11 @@ def family_of(process: subprocess.Popen) -> list[psutil.Process]:
     return psutil.Process(process.pid).children(recursive=True)
 
 
+def environment_of(data: Path) -> dict[str, str]:
+    """What a management command needs in order to speak to the console that runs on `data`."""
+    return {**os.environ, **json.loads((data / "running.json").read_text())["environment"]}
+
+
 def logs_of(data: Path) -> str:
     return "".join(
         f"\n--- {log.name}\n" + "\n".join(log.read_text(errors="replace").splitlines()[-30:])
