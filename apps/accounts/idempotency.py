@@ -67,10 +67,11 @@ def once_per_key(view: View) -> View:
 @transaction.atomic
 def _claim(request: Request, key: str) -> tuple[RememberedAnswer, bool]:
     """The row of this key, and whether this request made it. Of two at once one makes it."""
-    own = RememberedAnswer.objects.filter(user_id=request.user.pk)
+    user_id: Any = request.user.pk
+    own = RememberedAnswer.objects.filter(user_id=user_id)
     died = Q(status__isnull=True, created_at__lt=Now() - GIVEN_UP)
     own.filter(died | Q(created_at__lt=Now() - KEPT)).delete()
-    return own.get_or_create(user_id=request.user.pk, key=key, defaults={"request_digest": _digest(request)})
+    return own.get_or_create(user_id=user_id, key=key, defaults={"request_digest": _digest(request)})
 
 
 def _replay(remembered: RememberedAnswer, digest: str) -> Response:

@@ -303,6 +303,16 @@ def test_a_plan_that_began_neither_changes_nor_ages(cluster, author, approver):
             change()
 
 
+def test_a_second_try_asks_for_an_approval_that_still_holds(cluster, author, approver):
+    plan = approve(proposed(cluster, author), approver)
+    for _ in range(2):
+        with transaction.atomic():
+            services.begin_plan(plan_id=plan.pk)
+    Plan.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    with transaction.atomic(), pytest.raises(WrongState, match="expired"):
+        services.begin_plan(plan_id=plan.pk)
+
+
 @pytest.mark.parametrize("state", [PlanState.DRAFT, PlanState.PROPOSED, PlanState.STALE, PlanState.REJECTED])
 def test_only_an_approved_plan_begins(cluster, author, state):
     plan = proposed(cluster, author)

@@ -76,7 +76,7 @@ def begin_plan(*, plan_id: int) -> PlanVersion:
     """An execution starts: call it inside the transaction that creates the execution and records it.
 
     Locks the plan, and returns the version that was approved. From here on the plan does not age.
-    Beginning again (a second try after a first execution ended) is fine while the plan is approved.
+    Beginning again (a second try after a first execution ended) is fine until the approval expires.
     Raises WrongState, DigestMismatch.
     """
     if not connection.in_atomic_block:
@@ -84,7 +84,7 @@ def begin_plan(*, plan_id: int) -> PlanVersion:
     plan = lock_plan(plan_id)
     if plan.state != PlanState.APPROVED:
         raise WrongState(f"plan {plan.pk} is {plan.state}: only an approved plan can be started")
-    if plan.begun_at is None and plan.expires_at is not None and plan.expires_at <= timezone.now():
+    if plan.expires_at is not None and plan.expires_at <= timezone.now():
         raise WrongState(f"the approval of plan {plan.pk} expired at {plan.expires_at:%H:%M} UTC")
     approval = approval_of(plan)
     if approval is None or approval.digest != approval.version.digest:
