@@ -8,48 +8,15 @@ import redis
 from django.conf import settings
 
 from apps.audit.models import AuditEntry
-from apps.clusters import queries, services
+from apps.clusters import services
 from apps.clusters.models import Cluster, Snapshot
-from apps.clusters.watcher import Watchers
 from apps.kube.gateway import NODES
 from apps.simulator.api_server.access import User
 from tests.cluster_fixtures import wait_until
+from tests.clusters.looking import newest, picture_of, register
 from tests.kube.objects import node, owned, pod
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def _quick(settings):
-    settings.SNAPSHOT_MIN_INTERVAL_SECONDS = 0.05
-    settings.SNAPSHOT_HEARTBEAT_SECONDS = 0.5
-    settings.KUBE_CONNECT_SECONDS = 1
-    settings.KUBE_READ_SECONDS = 2
-
-
-@pytest.fixture
-def watchers():
-    """`Watchers` in a thread, ended before the database is emptied."""
-    found = Watchers()
-    thread = threading.Thread(target=found.run)
-    thread.start()
-    yield found
-    found.stop()
-    thread.join(30)
-    assert not thread.is_alive()
-
-
-def register(api, name="lab", *, token=""):
-    return services.register_cluster(actor=None, name=name, kubeconfig=api.kubeconfig(token=token))
-
-
-def newest(cluster):
-    return queries.latest_snapshot(cluster)
-
-
-def picture_of(cluster):
-    row = newest(cluster)
-    return queries.open_snapshot(row) if row else None
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("quick_pictures")]
 
 
 def test_a_registered_cluster_gets_a_snapshot(api_server, watchers):
