@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import time
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from apps.simulator.api_server.access import User
@@ -54,8 +56,12 @@ class Answer:
 
 def now_text(*, after_seconds: float = 0) -> str:
     """Now as metav1.Time writes it: UTC, whole seconds."""
-    moment = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=after_seconds)
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _second_text(int(time.time() + after_seconds))
+
+
+@lru_cache(maxsize=64)
+def _second_text(second: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second))
 
 
 def shift_time(text: str, seconds: int) -> str:

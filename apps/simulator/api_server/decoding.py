@@ -42,6 +42,14 @@ TIMES = frozenset(
     )
 )  # fmt: skip
 MICRO_TIMES = frozenset(("eventTime", "renewTime", "acquireTime", "lastObservedTime"))
+LISTS = frozenset(
+    (
+        "containers", "initContainers", "volumes", "tolerations", "taints", "conditions", "schedulingGates",
+        "ownerReferences", "volumeMounts", "env",
+    )
+)  # fmt: skip
+MAPS = frozenset(("labels", "annotations", "nodeSelector", "matchLabels", "affinity"))
+CHECKED = TIMES | MICRO_TIMES | LISTS | MAPS  # fields whose values are looked at even when they are text
 TIME = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d)$")
 METADATA = frozenset(
     (
@@ -133,6 +141,8 @@ def tidy_object(kind: Kind, raw: dict[str, Any]) -> dict[str, Any]:
         if kind.custom:
             obj[key] = value
         elif key in kind.fields:
+            if key in ("spec", "status") and not isinstance(value, dict):
+                raise _wrong_sort(value, key, kind.kind + key.title())
             obj[key] = _tidy(value, key)
     for key in [k for k in obj if obj[k] in ({}, []) and k in EMPTY_MAPS]:
         del obj[key]
@@ -143,11 +153,20 @@ def tidy_object(kind: Kind, raw: dict[str, Any]) -> dict[str, Any]:
     return obj
 
 
+def _wrong_sort(value: Any, key: str, wanted: str) -> DecodeError:
+    sort = {bool: "bool", str: "string", list: "array", dict: "object"}.get(type(value), "number")
+    return DecodeError(f"json: cannot unmarshal {sort} into Go struct field .{key} of type {wanted}")
+
+
 def _tidy(value: Any, key: str) -> Any:
+    if key in LISTS and not (isinstance(value, list) and all(isinstance(v, dict) for v in value)):
+        raise _wrong_sort(value, key, f"list of {key}")
+    if key in MAPS and not isinstance(value, dict):
+        raise _wrong_sort(value, key, "map")
     if isinstance(value, dict):
         if key in QUANTITY_MAPS and not any(isinstance(v, dict | list) for v in value.values()):
             return _quantities(value)
-        if key in TEXT_MAPS:
+        if key in TEXT_MAPS and "nodeSelectorTerms" not in value:  # in DRA a nodeSelector is a structure
             return _texts(value, key)
         return _tidy_map(value)
     if isinstance(value, list):
@@ -163,14 +182,21 @@ def _tidy(value: Any, key: str) -> Any:
 def _tidy_map(value: dict[str, Any]) -> dict[str, Any]:
     tidy = {}
     for key, entry in value.items():
-        if entry is None or (entry is False and key in DROPPED_IF_FALSE):
-            continue
-        if entry == "" and key in DROPPED_IF_EMPTY:
-            continue
-        if (entry == [] and key not in KEPT_LISTS) or (entry == {} and key in EMPTY_MAPS):
-            continue
-        tidy[key] = _tidy(entry, key)
+        if entry or not _is_dropped(key, entry):
+            plain = entry.__class__ is str and key not in CHECKED
+            tidy[key] = entry if plain else _tidy(entry, key)
     return tidy
+
+
+def _is_dropped(key: str, entry: Any) -> bool:
+    """Whether a null, false or empty value is left out of the stored object."""
+    if entry is None:
+        return True
+    if entry is False:
+        return key in DROPPED_IF_FALSE
+    if entry == "":
+        return key in DROPPED_IF_EMPTY
+    return (entry == [] and key not in KEPT_LISTS) or (entry == {} and key in EMPTY_MAPS)
 
 
 def _quantities(value: dict[str, Any]) -> dict[str, str]:
@@ -185,12 +211,7 @@ def _quantities(value: dict[str, Any]) -> dict[str, str]:
 def _texts(value: dict[str, Any], key: str) -> dict[str, str]:
     for text in value.values():
         if text is not None and not isinstance(text, str):
-            sort = (
-                "bool" if isinstance(text, bool) else "number" if isinstance(text, int | float) else "object"
-            )
-            raise DecodeError(
-                f"json: cannot unmarshal {sort} into Go struct field .metadata.{key} of type string"
-            )
+            raise _wrong_sort(text, f"metadata.{key}", "string")
     return {name: text for name, text in sorted(value.items()) if text is not None}
 
 

@@ -89,6 +89,29 @@ def test_only_the_spec_bumps_the_generation(api, widgets):
     assert (spec["spec"]["n"], spec["status"], spec["metadata"]["generation"]) == (9, {"a": 2}, 2)
 
 
+def test_device_slices_and_claims_keep_their_structure(api):
+    base = "/apis/resource.k8s.io/v1"
+    device = {
+        "name": "gpu-0",
+        "attributes": {"uuid": {"string": "GPU-1"}},
+        "capacity": {"memory": {"value": "80Gi"}},
+    }
+    selector = {
+        "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]
+    }
+    pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "gpu.nvidia.com", "pool": pool, "nodeSelector": selector, "devices": [device]}
+    stored = api.post(f"{base}/resourceslices", {"metadata": {"name": "s"}, "spec": spec}).json
+    assert stored["spec"] == spec
+    requests = [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]
+    claim = {"metadata": {"name": "c"}, "spec": {"devices": {"requests": requests}}}
+    claims = f"{base}/namespaces/default/resourceclaims"
+    assert api.post(claims, claim).json["spec"] == claim["spec"]
+    result = {"driver": "gpu.nvidia.com", "pool": "n1", "device": "gpu-0", "request": "gpu"}
+    status = {"allocation": {"devices": {"results": [result]}, "nodeSelector": selector}}
+    assert api.patch(f"{claims}/c/status", {"status": status}).json["status"] == status
+
+
 def test_a_deleted_definition_takes_its_objects_along(api, widgets):
     until_served(api)
     make(api, n=1)

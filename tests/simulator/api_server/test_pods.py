@@ -74,6 +74,24 @@ def test_26_admission_refuses_with_403(api, spec, words):
     assert words in reply.message
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"containers": {"a": 1}},
+        {"tolerations": "x"},
+        {"nodeSelector": ["a"]},
+        {"nodeSelector": {"a": 1}},
+        "x",
+    ],
+)
+def test_a_field_of_the_wrong_sort_is_a_bad_request(api, spec):
+    body = pod()
+    body["spec"] = spec if isinstance(spec, str) else {**body["spec"], **spec}
+    reply = api.post(PODS, body)
+    assert (reply.code, reply.reason) == (400, "BadRequest")
+    assert "json: cannot unmarshal" in reply.message
+
+
 def test_26_quota_and_missing_namespace(api):
     api.post(
         f"{NS}/resourcequotas",
