@@ -155,8 +155,8 @@ class Check:
 
 def own_part(row: PlanRow, user: Any) -> str:
     """What the person had to do with the plan: "asked for", "edited" or "proposed"; "" for somebody else."""
-    parts = {row.created_by_id: "asked for", row.edited_by_id: "edited", row.proposed_by_id: "proposed"}
-    return parts.get(user.pk, "")
+    parts = ((row.created_by_id, "asked for"), (row.edited_by_id, "edited"), (row.proposed_by_id, "proposed"))
+    return next((part for person, part in parts if person == user.pk), "")
 
 
 def check_decision(

@@ -1,0 +1,69 @@
+"""Every page in a real Chromium: clean under the CSP, usable by everybody, no sideways scroll."""
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.utils import timezone
+
+from apps.plans import services
+from apps.plans.computing import compute_draft
+from apps.plans.queries import current_version
+from tests.dashboard.conftest import make_cluster, make_person, make_picture
+from tests.dashboard.executions import make_execution
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+GRID = "/clusters/gpu-east-1/"
+
+
+@pytest.fixture
+def console(console_server):
+    """A cluster with a picture, a proposed and an approved plan, and an execution in mid-run."""
+    cluster = make_cluster()
+    make_picture(cluster)
+    planner = make_person("m.okafor", "planner", "viewer")
+    everybody = make_person("b.lindqvist", "approver", "operator", "auditor", "admin")
+    plans = []
+    for _ in range(2):
+        plan = services.request_plan(
+            actor=planner, cluster=cluster, goal="unlock", workload="default/llama-70b"
+        )
+        compute_draft(plan.pk)
+        services.propose_plan(plan_id=plan.pk, actor=planner)
+        plans.append(plan)
+    digest = current_version(plans[1]).digest
+    services.approve_plan(plan_id=plans[1].pk, digest=digest, approver=everybody, logged_in_at=timezone.now())
+    execution = make_execution(plans[1], everybody)
+    paths = {
+        "login": "/login/",
+        "grid": GRID,
+        "grid-heat": f"{GRID}?mode=heat",
+        "grid-link": f"{GRID}?mode=link",
+        "node": f"{GRID}nodes/a100-16/",
+        "queue": f"{GRID}queue/",
+        "plans": f"{GRID}plans/",
+        "plan": f"{GRID}plans/{plans[0].pk}/",
+        "executions": f"{GRID}executions/",
+        "execution": f"{GRID}executions/{execution.pk}/",
+        "audit": "/audit/",
+        "clusters": "/clusters/",
+        "people": "/people/",
+    }
+    return {"planner": planner, "everybody": everybody, "paths": paths, "cluster": cluster, "plan": plans[0]}
+
+
+@pytest.mark.parametrize(("dark", "width"), [(False, 1440), (True, 1440), (False, 390)])
+def test_every_page_is_clean_and_accessible(console, open_page, dark, width):
+    faults = []
+    for name, path in console["paths"].items():
+        person = None if name == "login" else console["everybody"]
+        page = open_page(person, path, dark=dark, width=width)
+        page.wait_for_load_state("load")
+        faults += [f"{name}: {complaint}" for complaint in page.complaints]
+        wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        if wide > 0:
+            faults.append(f"{name}: {wide} px to scroll sideways")
+        for violation in Axe().run(page).response["violations"]:
+            if violation["impact"] in ("serious", "critical"):
+                targets = [node["target"] for node in violation["nodes"][:3]]
+                faults.append(f"{name}: {violation['id']} {targets}")
+        page.context.close()
+    assert faults == []

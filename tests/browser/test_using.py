@@ -1,0 +1,155 @@
+"""What people do on the pages: look, move, find, decide; and what moves by itself."""
+
+import re
+import time
+from dataclasses import replace
+
+import pytest
+from playwright.sync_api import expect
+
+from apps.clusters.queries import latest_snapshot, open_snapshot
+from apps.plans.models import Plan
+from tests.browser.test_pages import GRID, console
+from tests.dashboard.conftest import PASSWORD, make_picture
+
+__all__ = ["console"]
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+def test_a_new_snapshot_appears_without_a_reload(console, open_page):
+    page = open_page(console["planner"], f"{GRID}?find=a100-08")
+    page.evaluate("window.notReloaded = true")
+    expect(page.locator("#n-a100-08")).to_contain_text("5 of 8 free")
+    row = latest_snapshot(console["cluster"])
+    snapshot = open_snapshot(row)
+    gone = next(uid for uid, pod in snapshot.pods.items() if pod.node_name == "a100-08")
+    left = {uid: pod for uid, pod in snapshot.pods.items() if uid != gone}
+    page.wait_for_timeout(500)
+    make_picture(console["cluster"], replace(snapshot, pods=left, taken_at=time.time()))
+    expect(page.locator("#n-a100-08")).to_contain_text("6 of 8 free", timeout=8000)
+    expect(page.locator("#age")).to_contain_text(f"snapshot {row.pk + 1}")
+    assert page.evaluate("window.notReloaded")
+    assert page.complaints == []
+
+
+def test_arrows_move_through_the_rows_and_the_panel_follows(console, open_page):
+    page = open_page(console["planner"], f"{GRID}?sort=name")
+    page.locator("#n-a100-01").focus()
+    expect(page.locator("#inspect h2")).to_have_text("a100-01")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("#n-a100-03")).to_be_focused()
+    expect(page.locator("#inspect h2")).to_have_text("a100-03")
+    assert "node=a100-03" in page.url
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#n-h800-03")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"/nodes/h800-03/$"))
+
+
+def test_filters_go_into_the_address_and_come_back_from_it(console, open_page):
+    page = open_page(console["planner"], GRID)
+    page.locator("#find").press_sequentially("lora")
+    expect(page.locator(".nrow")).to_have_count(7)
+    expect(page.locator("#find")).to_be_focused()
+    page.get_by_label("Fragmentation").check(force=True)
+    expect(page.locator("#grid")).to_have_attribute("data-mode", "heat")
+    assert "find=lora" in page.url
+    assert "mode=heat" in page.url
+    page.reload()
+    expect(page.locator(".nrow")).to_have_count(7)
+    expect(page.get_by_label("Fragmentation")).to_be_checked()
+
+
+def test_the_legend_singles_out_one_workload(console, open_page):
+    page = open_page(console["planner"], GRID)
+    page.get_by_role("button", name="embed-svc").click()
+    expect(page.locator("#grid[data-solo]")).to_have_count(1)
+    shown = page.locator(".u.on")
+    assert shown.count() > 5
+    assert set(shown.evaluate_all("all => all.map(one => one.dataset.w)")) == {"ES"}
+    page.get_by_role("button", name="embed-svc").click()
+    expect(page.locator("#grid[data-solo]")).to_have_count(0)
+
+
+def test_the_theme_follows_the_system_until_somebody_chooses(console, open_page):
+    page = open_page(console["planner"], GRID, dark=True)
+    expect(page.locator("html")).to_have_attribute("data-bs-theme", "dark")
+    page.locator("#theme").click()
+    expect(page.locator("html")).to_have_attribute("data-bs-theme", "light")
+    page.goto(f"{GRID}queue/")
+    expect(page.locator("html")).to_have_attribute("data-bs-theme", "light")
+
+
+def test_ages_grow_by_themselves(console, open_page):
+    page = open_page(console["planner"], GRID)
+    age = page.locator("#age .words")
+    first = age.inner_text()
+    expect(age).not_to_have_text(first, timeout=4000)
+
+
+def test_times_are_utc_with_the_local_time_on_hover(console, open_page):
+    page = open_page(console["planner"], f"{GRID}nodes/a100-16/")
+    time_element = page.locator("time").first
+    expect(time_element).to_contain_text("UTC")
+    expect(time_element).to_have_attribute("title", re.compile(r"UTC · here "))
+
+
+def test_an_approver_keeps_the_comment_while_the_cluster_goes_on_and_approves(console, open_page):
+    plan = console["plan"]
+    page = open_page(console["everybody"], f"{GRID}plans/{plan.pk}/")
+    page.locator("#comment").press_sequentially("Half a thou")
+    picture = open_snapshot(latest_snapshot(console["cluster"]))
+    pods = {**picture.pods}
+    spare = next(pod for pod in pods.values() if pod.node_name == "npu-04")
+    pods.pop(spare.uid)
+    row = make_picture(console["cluster"], replace(picture, pods=pods, taken_at=time.time()))
+    expect(page.locator("#age")).to_contain_text(f"snapshot {row.pk}", timeout=12000)
+    expect(page.locator("#comment")).to_have_value("Half a thou")
+    expect(page.locator("#comment")).to_be_focused()
+    page.get_by_role("button", name=re.compile(r"^Approve \d+ moves$")).click()
+    expect(page.get_by_text(f"Plan {plan.pk} is approved: an operator can start it.")).to_be_visible()
+    assert Plan.objects.get(pk=plan.pk).state == "approved"
+    assert page.complaints == []
+
+
+def test_a_button_that_is_off_does_nothing_and_says_why(console, open_page):
+    plan = console["plan"]
+    page = open_page(console["planner"], f"{GRID}plans/{plan.pk}/")
+    button = page.get_by_role("button", name=re.compile("^Approve"))
+    expect(button).to_have_attribute("aria-disabled", "true")
+    expect(page.locator(f"#{button.get_attribute('aria-describedby')}")).to_contain_text("somebody else")
+    button.click(force=True)
+    expect(page).to_have_url(re.compile(rf"/plans/{plan.pk}/$"))
+
+
+def test_on_a_narrow_screen_the_menu_opens_and_leads_on(console, open_page):
+    page = open_page(console["planner"], GRID, width=390, height=844)
+    expect(page.locator("#side")).to_be_hidden()
+    page.locator("#menu").click()
+    page.locator("#side").get_by_role("link", name="Plans").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Plans")
+
+
+def test_logging_in_by_hand_and_out_again(console, open_page):
+    page = open_page(None, GRID)
+    page.get_by_label("Username").fill("m.okafor")
+    page.get_by_label("Password").fill("wrong")
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    page.get_by_label("Username").fill("m.okafor")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Cluster grid")
+    page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_label("Password")).to_be_visible()
+
+
+def test_two_clusters_can_be_switched_between(console, open_page):
+    from tests.dashboard.conftest import make_cluster
+
+    make_cluster("gpu-west-1")
+    page = open_page(console["planner"], GRID)
+    page.get_by_label("Cluster").select_option("gpu-west-1")
+    expect(page).to_have_url(re.compile("/clusters/gpu-west-1/$"))
+    expect(page.get_by_role("heading", level=2, name="No snapshot of this cluster yet")).to_be_visible()

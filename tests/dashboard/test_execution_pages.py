@@ -1,0 +1,155 @@
+"""The live page of an execution, and the ways to stop one."""
+
+import re
+
+import pytest
+from django.utils import timezone
+
+from apps.executions.models import Execution
+from apps.plans import services
+from apps.plans.computing import compute_draft
+from apps.plans.queries import current_version
+from tests.dashboard.conftest import log_in
+from tests.dashboard.executions import BLOCKED, RUNBOOK, make_execution
+from tests.dashboard.test_grid_pages import text_of
+
+pytestmark = pytest.mark.django_db(transaction=True)
+EXECUTIONS = "/clusters/gpu-east-1/executions/"
+
+
+@pytest.fixture
+def approved(planner, approver, cluster, picture):
+    plan = services.request_plan(actor=planner, cluster=cluster, goal="unlock", workload="default/llama-70b")
+    compute_draft(plan.pk)
+    services.propose_plan(plan_id=plan.pk, actor=planner)
+    digest = current_version(plan).digest
+    services.approve_plan(plan_id=plan.pk, digest=digest, approver=approver, logged_in_at=timezone.now())
+    plan.refresh_from_db()
+    return plan
+
+
+@pytest.fixture
+def running(approved, operator) -> Execution:
+    return make_execution(approved, operator)
+
+
+def page_of(execution: Execution) -> str:
+    return f"{EXECUTIONS}{execution.pk}/"
+
+
+def test_without_executions_the_list_says_how_one_comes_about(viewer, picture):
+    assert "Nothing has been carried out yet" in text_of(log_in(viewer).get(EXECUTIONS))
+
+
+def test_the_list_links_execution_and_plan(viewer, running):
+    page = text_of(log_in(viewer).get(EXECUTIONS))
+    assert f"Execution {running.pk}" in page
+    assert "Running" in page
+
+
+def test_progress_counts_steps_by_what_they_are(viewer, running):
+    page = text_of(log_in(viewer).get(page_of(running)))
+    done, total = re.search(r"(\d+) of (\d+) steps done", page).groups()
+    assert int(total) == running.steps.count()
+    assert int(done) == running.steps.filter(state="verified").count()
+    assert "1 under way" in page
+    assert "1 step blocked" in page
+
+
+def test_a_blocked_step_says_why_since_when_and_what_to_do(viewer, running):
+    page = text_of(log_in(viewer).get(page_of(running)))
+    assert re.search(r"Move 2, evict: blocked for 3 min \d+ s", page)
+    assert BLOCKED in page
+    assert "Tried 9 times" in page
+    assert f"What to do: {RUNBOOK}" in page
+
+
+def test_moves_in_flight_are_named_in_what_a_stop_would_do(viewer, running):
+    page = text_of(log_in(viewer).get(page_of(running)))
+    assert "Moves in flight (3) land first." in page
+    assert "1 pod already moved and stays there." in page
+    assert "Evictions can’t be undone." in page
+
+
+def test_events_come_newest_first(viewer, running):
+    markup = log_in(viewer).get(page_of(running)).content.decode()
+    ids = list(running.events.order_by("-id").values_list("message", flat=True))
+    log = markup[markup.index('class="log"') :]
+    assert log.index(ids[0]) < log.index(ids[-1])
+
+
+def test_only_operators_get_the_buttons(viewer, operator, running):
+    assert "need the operator role" in text_of(log_in(viewer).get(page_of(running)))
+    page = log_in(operator).get(page_of(running)).content.decode()
+    for verb in ("pause", "cancel", "roll-back"):
+        assert f"{page_of(running)}{verb}/" in page
+    assert f"{page_of(running)}resume/" not in page
+
+
+def test_pause_and_resume_go_through_the_service(operator, running):
+    client = log_in(operator)
+    page = client.post(f"{page_of(running)}pause/", {"reason": "lunch"}, follow=True)
+    running.refresh_from_db()
+    assert running.state == "paused"
+    assert "Paused" in text_of(page)
+    assert "resume/" in page.content.decode()
+    client.post(f"{page_of(running)}resume/")
+    running.refresh_from_db()
+    assert running.state == "running"
+
+
+def test_a_viewer_who_posts_anyway_is_refused_with_one_line(viewer, running):
+    page = log_in(viewer).post(f"{page_of(running)}cancel/", {"reason": "x"}, follow=True)
+    assert "You may not operate on cluster gpu-east-1" in text_of(page)
+    running.refresh_from_db()
+    assert running.state == "running"
+
+
+def test_a_stop_that_comes_too_late_is_said(operator, running):
+    Execution.objects.filter(pk=running.pk).update(state="succeeded", finished_at=timezone.now())
+    page = log_in(operator).post(f"{page_of(running)}pause/", follow=True)
+    assert page.content.decode().count('role="alert"') >= 1
+    assert "succeeded" in text_of(page)
+
+
+@pytest.mark.parametrize(
+    ("matches", "head"), [(True, "It did what it promised."), (False, "It did not do what")]
+)
+def test_the_result_stands_against_the_promise(viewer, running, matches, head):
+    running.state, running.finished_at = ("succeeded" if matches else "needs_human"), timezone.now()
+    running.outcome = {
+        "matches": matches,
+        "promised": ["3 nodes are free"],
+        "found": ["3 nodes are free" if matches else "2 nodes are free"],
+        "differences": [] if matches else ["a100-07 is not free"],
+    }
+    running.save()
+    page = text_of(log_in(viewer).get(page_of(running)))
+    assert head in page
+    assert "Promised 3 nodes are free" in page
+
+
+def test_the_buttons_are_only_sent_again_when_the_state_changed(operator, running):
+    client = log_in(operator)
+    key = re.search(
+        r'id="actions-key" name="was" value="(\w+)"', client.get(page_of(running)).content.decode()
+    )[1]
+    asked = {"part": "actions", "was": key}
+    assert client.get(page_of(running), asked).status_code == 204
+    Execution.objects.filter(pk=running.pk).update(state="paused")
+    assert "Resume" in text_of(client.get(page_of(running), asked))
+
+
+def test_before_its_steps_are_written_every_move_is_listed_as_to_come(viewer, approved, operator):
+    execution = Execution.objects.create(
+        plan=approved, version=current_version(approved), state="preflight", started_by=operator
+    )
+    page = text_of(log_in(viewer).get(page_of(execution)))
+    assert "Nothing has been touched." in page
+    assert "Wave 1" in page
+
+
+def test_executions_of_other_clusters_and_unknown_verbs_are_404(operator, running):
+    client = log_in(operator)
+    assert client.post(f"{page_of(running)}explode/").status_code == 404
+    assert client.get(f"{EXECUTIONS}99999/").status_code == 404

@@ -1,0 +1,54 @@
+"""What waits, why, and the way to a plan."""
+
+import time
+
+import pytest
+
+from apps.plans.models import Plan
+from tests.dashboard.conftest import log_in, make_picture
+from tests.dashboard.pictures import Board
+from tests.dashboard.test_grid_pages import text_of
+
+pytestmark = pytest.mark.django_db
+QUEUE = "/clusters/gpu-east-1/queue/"
+
+
+def test_a_waiting_gang_has_its_shape_wait_reason_and_node_counts(planner, picture):
+    page = text_of(log_in(planner).get(QUEUE))
+    assert "1 workload pending · 24 GPUs wanted · oldest 47 min" in page
+    assert "llama-70b default 3 × 8 GPU, NVLink" in page
+    assert "Fragmented" in page
+    assert "36 too few free GPUs" in page
+
+
+def test_make_a_plan_asks_for_exactly_that_workload(planner, picture):
+    response = log_in(planner).post(
+        "/clusters/gpu-east-1/plans/", {"goal": "unlock", "workload": "default/llama-70b"}
+    )
+    plan = Plan.objects.get()
+    assert response.url == f"/clusters/gpu-east-1/plans/{plan.pk}/"
+    assert plan.request["workload"] == "default/llama-70b"
+    page = text_of(log_in(planner).get(QUEUE))
+    assert f"Review plan {plan.pk}" in page
+    assert "Make a plan" not in page
+
+
+def test_nothing_that_waits_is_good_news_with_a_next_step(viewer, cluster):
+    board = Board(now=time.time())
+    board.node("n-1", ". . . .")
+    make_picture(cluster, board.snapshot())
+    assert "No workload waits" in text_of(log_in(viewer).get(QUEUE))
+
+
+def test_filters_narrow_the_list_and_stay_in_the_form(viewer, picture):
+    client = log_in(viewer)
+    assert "llama-70b" in text_of(client.get(f"{QUEUE}?find=LLAMA"))
+    assert "Nothing that waits matches these filters." in text_of(client.get(f"{QUEUE}?find=zzz"))
+    assert "Nothing that waits matches these filters." in text_of(client.get(f"{QUEUE}?longer=3600"))
+    assert '<option value="3600" selected>' in client.get(f"{QUEUE}?longer=3600").content.decode()
+
+
+def test_the_queue_can_be_exported(viewer, picture):
+    client = log_in(viewer)
+    assert client.get(f"{QUEUE[:-1]}.json").json()["pending"][0]["workload"] == "default/llama-70b"
+    assert "default/llama-70b" in client.get(f"{QUEUE[:-1]}.csv").content.decode()

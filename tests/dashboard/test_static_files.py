@@ -1,0 +1,36 @@
+"""What is vendored is exactly what was looked at, and nothing refers to what is not there."""
+
+import hashlib
+import re
+from pathlib import Path
+
+STATIC = Path(__file__).parents[2] / "static"
+VENDORED = {
+    "bootstrap-5.3.min.css": "06395d93f5adbc0593ed84544eb043fa32ab8619c6b7195e803e119f5b9f3672",
+}
+
+
+def test_vendored_files_are_pinned():
+    found = {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (STATIC / "vendor").iterdir()
+    }
+    assert found == VENDORED
+
+
+def test_no_file_names_a_source_map_that_is_not_shipped():
+    assert [path.name for path in STATIC.rglob("*.*") if "sourceMappingURL" in path.read_text()] == []
+
+
+def test_colours_stand_in_the_tokens_alone():
+    for path in (STATIC / "css").iterdir():
+        if path.name != "tokens.css":
+            assert (
+                re.findall(r"#[0-9a-f]{6}\b|#[0-9a-f]{3}\b(?!000)", path.read_text().replace("#000", ""))
+                == []
+            )
+
+
+def test_every_token_that_is_used_is_defined():
+    css = "".join(path.read_text() for path in (STATIC / "css").iterdir())
+    used = set(re.findall(r"var\((--[\w-]+)", css))
+    assert used - set(re.findall(r"(--[\w-]+)\s*:", css)) == set()
