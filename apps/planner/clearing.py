@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from apps.planner.capacity import shape_key
 from apps.planner.inventory import LinkClass, Pod
 from apps.planner.placement import Board
-from apps.planner.resources import Demand
+from apps.planner.resources import Demand, asks_gpu
 from apps.planner.rooms import WHOLE, Room
 from apps.planner.topology import best_group
 
@@ -19,21 +19,26 @@ MOST_CHECKS = 4000
 MOST_CHOICES = 24
 SLACK_MOVES = 2
 Counts = tuple[int, ...]
+Price = tuple[int, float, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Clearing:
-    """Moving these pods lets `starts` waiting pods start on the node."""
+    """Moving these pods lets `starts` waiting pods start on the node.
+
+    frees: it takes the last GPU pods off the node.
+    """
 
     node: str
     starts: int
     victims: tuple[Pod, ...]
     cost: float
+    frees: bool = False
 
     @property
-    def price(self) -> tuple[int, float]:
-        """Moves first, then what they cost."""
-        return len(self.victims), self.cost
+    def price(self) -> Price:
+        """Moves first, then what they cost, then rather a whole node than part of one."""
+        return len(self.victims), self.cost, -int(self.frees)
 
 
 class NodeClearing:
@@ -176,7 +181,10 @@ class NodeClearing:
         victims = tuple(
             pod for group, count in zip(self.groups, counts, strict=True) for pod in group[:count]
         )
-        return Clearing(self.name, starts, victims, sum(self.board.cost(pod) for pod in victims))
+        gone = {pod.uid for pod in victims if asks_gpu(pod)}
+        stays = any(asks_gpu(pod) and uid not in gone for uid, pod in self.room.pods.items())
+        cost = sum(self.board.cost(pod) for pod in victims)
+        return Clearing(self.name, starts, victims, cost, frees=bool(gone) and not stays)
 
 
 def _share_out(total: int, limits: Counts) -> Iterator[Counts]:

@@ -51,7 +51,8 @@ def choose_free_nodes(board: Board, max_moves: int, deadline: Deadline) -> Freed
     bound = count_within(candidates, max_moves)
     mark = board.checkpoint()
     freed = _empty_greedily(board, candidates, max_moves, deadline)
-    if len(freed) == bound and len(board.moves) == _fewest_guests(candidates, len(freed)):
+    ideal = candidates[:bound]
+    if _value(board, freed) >= (bound, -_fewest_guests(candidates, bound), -sum(one.cost for one in ideal)):
         return FreedNodes(freed, bound, proven=True, refused=refused)
     useful = _worth_asking(candidates, max_moves, len(freed), len(board.moves))
     answer = FreeNodesProgram(Board(board.snapshot, board.policy), useful, max_moves).solve(

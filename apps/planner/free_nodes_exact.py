@@ -1,8 +1,8 @@
 """Which nodes to empty, proven best: the grouped integer program, and its answer on the board.
 
 Nodes of one class (same guests by shape, same capacity) share one column; arrivals are packings
-of a class, or counts per shape where packings are too many (a relaxation for GPU shares). Two
-stages: the most nodes, then the fewest moves. The bound holds whatever happens afterwards.
+of a class, or counts per shape where packings are too many (a relaxation for GPU shares). Three
+stages: the most nodes, the fewest moves, the least cost. The bound holds whatever happens afterwards.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from apps.planner.capacity import (
     Capacity,
@@ -26,16 +27,22 @@ from apps.planner.placement import Board
 from apps.planner.program import Deadline, Program, Solution, scale_row
 from apps.planner.rooms import WHOLE
 
+MOST_NODES_FOR_COST = 200
+"""Branches that the third stage may open: the least cost matters less than an answer in time."""
+
 
 @dataclass(slots=True)
 class NodeClass:
-    """nodes: cheapest to empty first. guests: pods per shape; None if it cannot be emptied."""
+    """nodes: cheapest to empty first. guests: pods per shape; None if it cannot be emptied.
+
+    emptied: a column for each level of cost -> the nodes of that level.
+    """
 
     key: Hashable
     nodes: list[str]
     capacity: Capacity
     guests: tuple[int, ...] | None
-    empty_column: int | None = None
+    emptied: dict[int, list[str]] = field(default_factory=dict)
     packings: list[tuple[int, Packing]] = field(default_factory=list)
     counts: dict[int, int] = field(default_factory=dict)
 
@@ -57,27 +64,22 @@ class FreeNodesProgram:
         first = self.program.solve(deadline)
         if first is None:
             return None
-        bound = int(-first.bound + 1e-6)
-        best, freed = first, round(-first.objective)
+        bound, freed = int(-first.bound + 1e-6), round(-first.objective)
         if freed < at_least:
             return ExactAnswer((), (), bound, False)
-        second = self._fewest_moves(freed, deadline)
-        proven = first.proven and second is not None and second.proven
-        return self._answer(second or best, bound, proven)
-
-    def _fewest_moves(self, freed: int, deadline: Deadline) -> Solution | None:
-        program, emptied = self.program, self._emptied()
-        program.add_row(dict.fromkeys(emptied, 1.0), low=freed)
-        for column, guests in emptied.items():
-            program.costs[column] = float(guests)
-        return program.solve(deadline)
-
-    def _emptied(self) -> dict[int, int]:
-        return {
-            one.empty_column: sum(one.guests)
-            for one in self.classes
-            if one.empty_column is not None and one.guests is not None
-        }
+        guests = {column: float(sum(one.guests or ())) for one in self.classes for column in one.emptied}
+        self.program.add_row(dict.fromkeys(guests, 1.0), low=freed)
+        self.program.set_costs(guests)
+        second = self.program.solve(deadline)
+        if second is None or not second.values:
+            return self._answer(first, bound, False)
+        self.program.add_row(guests, high=round(second.objective))
+        self.program.set_costs(
+            {column: self._cost(nodes[0]) for one in self.classes for column, nodes in one.emptied.items()}
+        )
+        third = self.program.solve(deadline, most_nodes=MOST_NODES_FOR_COST)
+        best = second if third is None or not third.values else third
+        return self._answer(best, bound, first.proven and second.proven)
 
     def _group_nodes(self) -> list[NodeClass]:
         board, shapes = self.board, self.shapes
@@ -129,13 +131,15 @@ class FreeNodesProgram:
         supply: list[dict[int, float]] = [{} for _ in self.shapes]
         moves: dict[int, float] = {}
         for one in self.classes:
-            size = len(one.nodes)
             if one.guests is not None:
-                one.empty_column = program.add_column(-1.0, size)
-                moves[one.empty_column] = float(sum(one.guests))
-                for at, count in enumerate(one.guests):
-                    if count:
-                        supply[at][one.empty_column] = -float(count)
+                for _, nodes in groupby(one.nodes, key=self._cost):
+                    level = list(nodes)
+                    column = program.add_column(-1.0, len(level))
+                    one.emptied[column] = level
+                    moves[column] = float(sum(one.guests))
+                    for at, count in enumerate(one.guests):
+                        if count:
+                            supply[at][column] = -float(count)
             if one.packings:
                 self._add_packings(one, supply)
             elif not one.capacity.is_useless:
@@ -146,7 +150,7 @@ class FreeNodesProgram:
         program.add_row(moves, high=float(self.max_moves))
 
     def _add_packings(self, one: NodeClass, supply: list[dict[int, float]]) -> None:
-        chosen: dict[int, float] = {} if one.empty_column is None else {one.empty_column: 1.0}
+        chosen: dict[int, float] = dict.fromkeys(one.emptied, 1.0)
         columns: list[tuple[int, Packing]] = []
         for _, packing in one.packings:
             column = self.program.add_column(0.0, len(one.nodes))
@@ -166,12 +170,12 @@ class FreeNodesProgram:
             column = program.add_column(0.0, most)
             one.counts[at] = column
             supply[at][column] = 1.0
-            if one.empty_column is not None:
-                program.add_row({column: 1.0, one.empty_column: float(most)}, high=float(most))
+            if one.emptied:
+                shut = dict.fromkeys(one.emptied, float(most))
+                program.add_row({column: 1.0, **shut}, high=float(most))
         for weights, have in self._limits(one):
-            if one.empty_column is not None:
-                weights[one.empty_column] = float(have)
-            program.add_row(weights, high=float(have))
+            shut = dict.fromkeys(one.emptied, float(have))
+            program.add_row({**weights, **shut}, high=float(have))
 
     def _limits(self, one: NodeClass) -> list[tuple[dict[int, float], int]]:
         """What all arrivals on the node share: each resource, the idle GPU, the whole GPUs."""
@@ -200,9 +204,11 @@ class FreeNodesProgram:
         sources: list[str] = []
         room: list[tuple[str, dict[Hashable, int]]] = []
         for one in self.classes:
-            emptied = 0 if one.empty_column is None else solution.values[one.empty_column]
-            sources += one.nodes[:emptied]
-            others = iter(one.nodes[emptied:])
+            emptied = [
+                name for column, nodes in one.emptied.items() for name in nodes[: solution.values[column]]
+            ]
+            sources += emptied
+            others = iter([name for name in one.nodes if name not in set(emptied)])
             for column, packing in one.packings:
                 for _ in range(solution.values[column]):
                     room.append((next(others), self._by_shape(dict(enumerate(packing)))))

@@ -14,6 +14,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from apps.planner.terms import (
+    LabelSelector as LabelSelector,
+    NodeTerm as NodeTerm,
+    PodTerm as PodTerm,
+    Requirement as Requirement,
+    SpreadConstraint as SpreadConstraint,
+    Taint as Taint,
+    Toleration as Toleration,
+)
+
 Quantities = Mapping[str, int]
 """Resource name -> amount. "cpu" in millicores, "memory" in bytes, "pods" and extended resources as counts."""
 
@@ -86,69 +96,6 @@ class Holding:
     milli: int = 1000
     memory_mib: int | None = None
     container: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Taint:
-    key: str
-    value: str = ""
-    effect: str = "NoSchedule"
-
-
-@dataclass(frozen=True, slots=True)
-class Toleration:
-    """As in Kubernetes: an empty key with operator Exists tolerates everything."""
-
-    key: str = ""
-    operator: str = "Equal"
-    value: str = ""
-    effect: str = ""
-    seconds: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Requirement:
-    """One matchExpression. operator: In, NotIn, Exists, DoesNotExist, Gt, Lt."""
-
-    key: str
-    operator: str
-    values: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class LabelSelector:
-    """All requirements must hold; no requirements at all selects everything."""
-
-    requirements: tuple[Requirement, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class NodeTerm:
-    """One nodeSelectorTerm: labels and fields (metadata.name) are ANDed; terms are ORed by their owner."""
-
-    labels: tuple[Requirement, ...] = ()
-    fields: tuple[Requirement, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PodTerm:
-    """One required pod (anti-)affinity term. namespaces: () means the pod's own namespace;
-    all_namespaces is set by an empty namespaceSelector. selector None matches no pod."""
-
-    topology_key: str
-    selector: LabelSelector | None
-    namespaces: tuple[str, ...] = ()
-    all_namespaces: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class SpreadConstraint:
-    """A topologySpreadConstraint with whenUnsatisfiable DoNotSchedule (others are not kept)."""
-
-    topology_key: str
-    max_skew: int
-    selector: LabelSelector | None
-    min_domains: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,19 +103,16 @@ class Board:
         return any(name != source for name in known)
 
     def choose_target(self, pod: Pod, source: str) -> str | None:
-        """The tightest node that takes the pod; ties by what is left, then by name."""
+        """The tightest node that takes the pod; ties by all that is on the node, by name last."""
         choices = self.targets_for(pod, source)
         if not choices:
             return None
-        ranked = sorted(choices, key=self._tightness)
         if not self.fitting.needs_neighbours(pod):
-            return ranked[0]
-        mark = self.final.checkpoint()
-        self.final.remove(pod)
-        try:
-            return next((name for name in ranked if self.fitting.can_run(pod, name)), None)
-        finally:
-            self.final.undo(mark)
+            tightest = min(self._tightness(name) for name in choices)
+            tied = [name for name in choices if self._tightness(name) == tightest]
+            return tied[0] if len(tied) == 1 else min(tied, key=lambda name: (self._picture(name), name))
+        ranked = sorted(choices, key=lambda name: (self._tightness(name), self._picture(name), name))
+        return next((name for name in ranked if self.accepts(pod, source, name)), None)
 
     def accepts(self, pod: Pod, source: str, target: str) -> bool:
         """Whether this one node takes the pod, all rules asked."""
@@ -181,10 +178,19 @@ class Board:
         for name in names:
             self.version[name] += 1
 
-    def _tightness(self, name: str) -> tuple[object, ...]:
+    def _tightness(self, name: str) -> tuple[int, ...]:
         """Few idle GPUs first: a CPU pod goes off the GPU nodes, else beside GPUs that are taken."""
         room = self.held.by_node[name]
-        return room.idle_milli, room.left.get("cpu", 0), room.left.get("memory", 0), len(room.pods), name
+        return room.idle_milli, room.left.get("cpu", 0), room.left.get("memory", 0), len(room.pods)
+
+    def _picture(self, name: str) -> tuple[object, ...]:
+        """The node without any names: nodes that look the same may be exchanged for each other."""
+        room = self.held.by_node[name]
+        guests = sorted(
+            (self.held.demand(pod).gpu_milli, pod.requests.get("cpu", 0), bool(pod.protections))
+            for pod in room.pods.values()
+        )
+        return sorted(room.gpu_left), guests
 
 
 def is_unused(pods: Iterable[Pod]) -> bool:

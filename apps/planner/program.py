@@ -7,7 +7,7 @@ Not in here: what the columns mean.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,8 +55,14 @@ class Program:
         self._low.append(low)
         self._high.append(high)
 
-    def solve(self, deadline: Deadline, start: Sequence[float] | None = None) -> Solution | None:
-        """None: nothing feasible was found in time."""
+    def set_costs(self, costs: Mapping[int, float]) -> None:
+        """Ask for something else from now on; columns that are not named cost nothing."""
+        self.costs = [0.0] * len(self.costs)
+        for column, cost in costs.items():
+            self.costs[column] = cost
+
+    def solve(self, deadline: Deadline, most_nodes: int | None = None) -> Solution | None:
+        """None: nothing feasible was found in time. most_nodes: of the search tree."""
         if not self.costs:
             return Solution((), 0.0, 0.0, True)
         if deadline():
@@ -70,10 +76,8 @@ class Program:
         ):
             solver.setOptionValue(name, value)
         solver.passModel(self._model())
-        if start is not None:
-            warm = highspy.HighsSolution()
-            warm.col_value = [float(value) for value in start]
-            solver.setSolution(warm)
+        if most_nodes is not None:
+            solver.setOptionValue("mip_max_nodes", most_nodes)
         _obey(solver, deadline)
         solver.run()
         return self._read(solver)

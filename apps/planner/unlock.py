@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
-from apps.planner.clearing import Clearing, NodeClearing
+from apps.planner.clearing import Clearing, NodeClearing, Price
 from apps.planner.inventory import Pod
 from apps.planner.placement import Board
 from apps.planner.unlock_exact import UnlockProgram, could_hold, most_per_node
 
 Deadline = Callable[[], bool]
-Price = tuple[int, float]
 MOST_ATTEMPTS = 60
 
 
@@ -84,23 +84,25 @@ def unlock_group(
 def _unlock_shape(
     board: Board, table: ClearingTable, pods: list[Pod], most_moves: int, deadline: Deadline
 ) -> Found | None:
-    """The knapsack's choice if its moves find places, else the next best, else the exact program."""
+    """The knapsack's choice if its moves find places; else the better of the next best that does
+    and the exact program's answer."""
     mark = board.checkpoint()
     ideal = choose_nodes(board, table, pods, most_moves, set())
     if ideal is None:
         return None
     bound = count_moves(ideal)
     choice = _try_choices(board, table, pods, ideal, most_moves, deadline)
-    if choice is not None and count_moves(choice) == bound:
+    if choice is not None and price(choice) <= price(ideal):
         return Found(choice, bound)
     kept = board.kept_since(mark)
     board.undo(mark)
-    program = UnlockProgram(board, pods, most_moves if choice is None else count_moves(choice) - 1)
+    program = UnlockProgram(board, pods, most_moves if choice is None else count_moves(choice))
     answer = program.solve(deadline)
-    if answer is not None and answer.clearings and program.realise(answer):
-        return Found(list(answer.clearings), max(bound, answer.bound))
-    if answer is not None and choice is not None and not answer.clearings and answer.proven:
-        bound = count_moves(choice)
+    if answer is not None:
+        bound = max(bound, answer.bound)
+        better = choice is None or price(answer.clearings) < price(choice)
+        if answer.clearings and better and program.realise(answer):
+            return Found(list(answer.clearings), bound)
     if choice is None:
         return None
     board.redo(kept)
@@ -133,6 +135,15 @@ def count_moves(choice: Sequence[Clearing]) -> int:
     return sum(len(clearing.victims) for clearing in choice)
 
 
+def price(choice: Sequence[Clearing]) -> Price:
+    moves, cost, freed = reduce(add_prices, (clearing.price for clearing in choice), (0, 0.0, 0))
+    return moves, round(cost, 3), freed
+
+
+def add_prices(one: Price, other: Price) -> Price:
+    return one[0] + other[0], one[1] + other[1], one[2] + other[2]
+
+
 def choose_nodes(
     board: Board,
     table: ClearingTable,
@@ -145,7 +156,7 @@ def choose_nodes(
     Exact (a knapsack over the nodes' cheapest clearings), hence a lower bound on the moves.
     """
     want = len(pods)
-    best: list[tuple[Price, tuple[Clearing, ...]] | None] = [((0, 0.0), ()), *([None] * want)]
+    best: list[tuple[Price, tuple[Clearing, ...]] | None] = [((0, 0.0, 0), ()), *([None] * want)]
     for name in board.open_nodes(pods[0]):
         options = _node_options(board, table, pods[0], name, want, most_moves, banned)
         if not options:
@@ -155,10 +166,10 @@ def choose_nodes(
                 base = best[max(0, filled - option.starts)]
                 if base is None:
                     continue
-                price = (base[0][0] + option.price[0], base[0][1] + option.price[1])
+                total = add_prices(base[0], option.price)
                 known = best[filled]
-                if price[0] <= most_moves and (known is None or price < known[0]):
-                    best[filled] = (price, (*base[1], option))
+                if total[0] <= most_moves and (known is None or total < known[0]):
+                    best[filled] = (total, (*base[1], option))
     chosen = best[want]
     return None if chosen is None else list(chosen[1])
 

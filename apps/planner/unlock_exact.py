@@ -7,6 +7,7 @@ asks when the answer is put on it. Not in here: the quick choice that is tried f
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from apps.planner.rooms import WHOLE
 from apps.planner.selectors import selects_pod
 
 ANY = 10**6
+MOST_NODES_FOR_COST = 200
+TIE = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +55,20 @@ class UnlockProgram:
         if self.most_moves < 0 or not self.options:
             return UnlockAnswer((), (), 0, self.complete)
         self._fill()
-        solution = self.program.solve(deadline)
-        if solution is None:
+        fewest = self.program.solve(deadline)
+        if fewest is None:
             return None
-        if not solution.values:
+        if not fewest.values:
             return UnlockAnswer((), (), 0, self.complete)
+        bound = math.ceil(fewest.bound - 1e-6) if self.complete else 0
+        columns = dict(zip(self.choice_columns, self.options, strict=True))
+        moves = {column: float(len(option.victims)) for column, option in columns.items()}
+        self.program.add_row(moves, high=round(fewest.objective))
+        self.program.set_costs(
+            {column: option.cost - TIE * option.frees for column, option in columns.items()}
+        )
+        cheapest = self.program.solve(deadline, most_nodes=MOST_NODES_FOR_COST)
+        solution = fewest if cheapest is None or not cheapest.values else cheapest
         chosen = [
             option
             for column, option in zip(self.choice_columns, self.options, strict=True)
@@ -67,8 +79,7 @@ class UnlockProgram:
             for column, (name, key) in self.arrival_columns.items()
             if solution.values[column]
         )
-        bound = int(-(-solution.bound // 1) if self.complete else 0)
-        return UnlockAnswer(tuple(chosen), room, bound, solution.proven and self.complete)
+        return UnlockAnswer(tuple(chosen), room, bound, fewest.proven and self.complete)
 
     def realise(self, answer: UnlockAnswer) -> bool:
         """Put the answer on the board; False leaves the board as it was."""
@@ -115,7 +126,6 @@ class UnlockProgram:
         supply: list[dict[int, float]] = [{} for _ in self.shapes]
         index = {shape.key: at for at, shape in enumerate(self.shapes)}
         for option in self.options:
-            # Moves count first; the cost only decides between answers of equally many moves.
             column = program.add_column(len(option.victims), 1)
             self.choice_columns.append(column)
             starts[column] = float(option.starts)

@@ -208,7 +208,8 @@ def _say_single(rooms: Rooms, pod: Pod, verdict: _Verdict) -> tuple[str, str]:
         if verdict.free_gpus < demand.gpus:
             return (
                 "not-enough-gpus",
-                f"It wants {demand.gpus} {_gpu_word(demand.gpus, verdict)}, {verdict.free_gpus} are free.",
+                f"It wants {demand.gpus} {_gpu_word(demand.gpus, verdict)}, "
+                f"{verdict.free_gpus or 'none'} {'is' if verdict.free_gpus == 1 else 'are'} free.",
             )
         return "gpus-scattered", f"{_free_words(verdict)}, the best node has {verdict.best_free}."
     if main in (Reason.LINK, Reason.LINK_UNKNOWN, Reason.HOLDERS_UNKNOWN):
