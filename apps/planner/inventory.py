@@ -16,11 +16,23 @@ from enum import StrEnum
 
 from apps.planner.terms import (
     LabelSelector as LabelSelector,
+)
+from apps.planner.terms import (
     NodeTerm as NodeTerm,
+)
+from apps.planner.terms import (
     PodTerm as PodTerm,
+)
+from apps.planner.terms import (
     Requirement as Requirement,
+)
+from apps.planner.terms import (
     SpreadConstraint as SpreadConstraint,
+)
+from apps.planner.terms import (
     Taint as Taint,
+)
+from apps.planner.terms import (
     Toleration as Toleration,
 )
 
