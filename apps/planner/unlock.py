@@ -119,15 +119,16 @@ def _try_choices(
 ) -> list[Clearing] | None:
     """Nodes whose pods find no place are struck off until the rest works out."""
     banned: set[tuple[str, int]] = set()
-    choice: list[Clearing] | None = ideal
+    choice = ideal
     for _ in range(MOST_ATTEMPTS):
         failed = _realise(board, table, pods, choice)
         if failed is None:
             return choice
         banned.add(failed)
-        choice = None if deadline() else choose_nodes(board, table, pods, most_moves, banned)
-        if choice is None:
+        following = None if deadline() else choose_nodes(board, table, pods, most_moves, banned)
+        if following is None:
             return None
+        choice = following
     return None
 
 
