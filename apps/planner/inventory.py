@@ -14,30 +14,72 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from apps.planner.terms import (
-    LabelSelector as LabelSelector,
+from apps.planner.terms import (  # noqa: F401 (one door to all of the planner's facts)
+    LabelSelector,
+    NodeTerm,
+    PodTerm,
+    Requirement,
+    SpreadConstraint,
+    Taint,
+    Toleration,
 )
-from apps.planner.terms import (
-    NodeTerm as NodeTerm,
+from apps.planner.terms import (  # noqa: F401 (one door to all of the planner's facts)
+    LabelSelector,
+    NodeTerm,
+    PodTerm,
+    Requirement,
+    SpreadConstraint,
+    Taint,
+    Toleration,
 )
-from apps.planner.terms import (
-    PodTerm as PodTerm,
+from apps.planner.terms import (  # noqa: F401 (one door to all of the planner's facts)
+    LabelSelector,
+    NodeTerm,
+    PodTerm,
+    Requirement,
+    SpreadConstraint,
+    Taint,
+    Toleration,
 )
-from apps.planner.terms import (
-    Requirement as Requirement,
+from apps.planner.terms import (  # noqa: F401 (one door to all of the planner's facts)
+    LabelSelector,
+    NodeTerm,
+    PodTerm,
+    Requirement,
+    SpreadConstraint,
+    Taint,
+    Toleration,
 )
-from apps.planner.terms import (
-    SpreadConstraint as SpreadConstraint,
+from apps.planner.terms import (  # noqa: F401 (one door to all of the planner's facts)
+    LabelSelector,
+    NodeTerm,
+    PodTerm,
+    Requirement,
+    SpreadConstraint,
+    Taint,
+    Toleration,
 )
-from apps.planner.terms import (
-    Taint as Taint,
+from apps.planner.terms import (  # noqa: F401 (one door to all of the planner's facts)
+    LabelSelector,
+    NodeTerm,
+    PodTerm,
+    Requirement,
+    SpreadConstraint,
+    Taint,
+    Toleration,
 )
-from apps.planner.terms import (
-    Toleration as Toleration,
+from apps.planner.terms import (  # noqa: F401 (one door to all of the planner's facts)
+    LabelSelector,
+    NodeTerm,
+    PodTerm,
+    Requirement,
+    SpreadConstraint,
+    Taint,
+    Toleration,
 )
 
 Quantities = Mapping[str, int]
-"""Resource name -> amount. "cpu" in millicores, "memory" in bytes, "pods" and extended resources as counts."""
+"""Resource name -> amount: "cpu" in millicores, "memory" in bytes, "pods" and extended resources counted."""
 
 
 class LinkClass(StrEnum):
