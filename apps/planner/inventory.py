@@ -23,60 +23,6 @@ from apps.planner.terms import (  # noqa: F401 (one door to all of the planner's
     Taint,
     Toleration,
 )
-from apps.planner.terms import (  # noqa: F401 (one door to all of the planner's facts)
-    LabelSelector,
-    NodeTerm,
-    PodTerm,
-    Requirement,
-    SpreadConstraint,
-    Taint,
-    Toleration,
-)
-from apps.planner.terms import (  # noqa: F401 (one door to all of the planner's facts)
-    LabelSelector,
-    NodeTerm,
-    PodTerm,
-    Requirement,
-    SpreadConstraint,
-    Taint,
-    Toleration,
-)
-from apps.planner.terms import (  # noqa: F401 (one door to all of the planner's facts)
-    LabelSelector,
-    NodeTerm,
-    PodTerm,
-    Requirement,
-    SpreadConstraint,
-    Taint,
-    Toleration,
-)
-from apps.planner.terms import (  # noqa: F401 (one door to all of the planner's facts)
-    LabelSelector,
-    NodeTerm,
-    PodTerm,
-    Requirement,
-    SpreadConstraint,
-    Taint,
-    Toleration,
-)
-from apps.planner.terms import (  # noqa: F401 (one door to all of the planner's facts)
-    LabelSelector,
-    NodeTerm,
-    PodTerm,
-    Requirement,
-    SpreadConstraint,
-    Taint,
-    Toleration,
-)
-from apps.planner.terms import (  # noqa: F401 (one door to all of the planner's facts)
-    LabelSelector,
-    NodeTerm,
-    PodTerm,
-    Requirement,
-    SpreadConstraint,
-    Taint,
-    Toleration,
-)
 
 Quantities = Mapping[str, int]
 """Resource name -> amount: "cpu" in millicores, "memory" in bytes, "pods" and extended resources counted."""
