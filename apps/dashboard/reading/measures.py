@@ -25,6 +25,7 @@ class Measures:
     """worth: by node, GPUs that become one free node for each pod moved. blocked: by node, the share of the
     wanted shapes (weighted) that cannot use what is idle there."""
 
+    report_id: int | None = None
     worth: Mapping[str, float] = field(default_factory=dict)
     blocked: Mapping[str, float] = field(default_factory=dict)
     stranded_gpus: float | None = None
@@ -41,6 +42,7 @@ def read_measures(report: Report | None) -> Measures:
     nodes = body.get("nodes", [])
     gang = body.get("largest_gang")
     return Measures(
+        report_id=report.pk,
         worth={node["name"]: node["worth"] for node in nodes if node["worth"]},
         blocked={
             node["name"]: node["fragmentation_milli"] / node["idle_milli"]

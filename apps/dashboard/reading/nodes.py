@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from apps.dashboard.reading.occupancy import Occupancy, asked_milli, occupy
 from apps.dashboard.reading.times import duration, rough_duration, seconds_since
 from apps.planner.inventory import LinkClass, Node, Pod
 from apps.planner.resources import asks_gpu
 from apps.planner.snapshot import Snapshot
-from apps.planner.topology import RANK, class_matrix, knows_links, largest_group
+from apps.planner.topology import RANK, Codes, class_matrix, knows_links, largest_group, link_class
 
 LINK_WORDS = {
     LinkClass.NVLINK: "NVLink",
@@ -43,11 +45,15 @@ class NodeView:
     node: Node
     pods: tuple[Pod, ...]
     seats: Occupancy
-    state: State
     link: LinkClass | None
     group: int
     worth: float | None = None
     blocked: float | None = None
+
+    @property
+    def state(self) -> State:
+        """Asked each time, because it tells ages."""
+        return state_of(self.node)
 
     @property
     def is_schedulable(self) -> bool:
@@ -77,7 +83,7 @@ def view_node(
     seats = occupy(node, pods)
     link = best_link(node)
     group = largest_group(node, seats.free, link) if link else 0
-    return NodeView(node, pods, seats, state_of(node), link, group, worth, blocked)
+    return NodeView(node, pods, seats, link, group, worth, blocked)
 
 
 def gpu_pods(view: NodeView) -> list[Pod]:
@@ -130,12 +136,15 @@ def best_link(node: Node) -> LinkClass | None:
     """The closest class that any two GPUs of the node share; None when its links are not told."""
     if not knows_links(node) or node.topology is None:
         return None
-    found = {
-        kind for a, row in enumerate(class_matrix(node.topology)) for b, kind in enumerate(row) if a != b
-    }
+    return _best_of(node.topology.links)
+
+
+@lru_cache(maxsize=1024)
+def _best_of(links: Codes) -> LinkClass | None:
+    found = {link_class(code) for a, row in enumerate(links) for b, code in enumerate(row) if a != b}
     found.discard(LinkClass.UNKNOWN)
     if not found:
-        return LinkClass.NODE if len(node.gpus) == 1 else None
+        return LinkClass.NODE if len(links) == 1 else None
     return max(found, key=lambda kind: RANK[kind])
 
 
@@ -159,15 +168,17 @@ def links_note(node: Node) -> str:
     """ "NV12 all to all", "NV12 between some, PXB, SYS", "PCIe, no NVLink", "links not told"."""
     if not knows_links(node) or node.topology is None:
         return "links not told"
-    codes: dict[str, int] = {}
-    for a, row in enumerate(node.topology.links):
-        for b, code in enumerate(row):
-            if a != b:
-                codes[code] = codes.get(code, 0) + 1
+    return _note_of(node.topology.links)
+
+
+@lru_cache(maxsize=1024)
+def _note_of(links: Codes) -> str:
+    codes = Counter(code for a, row in enumerate(links) for b, code in enumerate(row) if a != b)
     if not codes:
         return "one GPU a node"
     if len(codes) == 1:
         return f"{next(iter(codes))} all to all"
-    if best_link(node) is LinkClass.NVLINK:
-        return f"{max(codes, key=lambda code: (code[:1] in 'NXHM', codes[code]))} between some"
+    if _best_of(links) is LinkClass.NVLINK:
+        close = [code for code, _ in codes.most_common() if link_class(code) is LinkClass.NVLINK]
+        return f"{close[0]} between some"
     return "PCIe, no NVLink"

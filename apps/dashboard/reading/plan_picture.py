@@ -14,9 +14,8 @@ from apps.accounts.rights import Action
 from apps.clusters import queries as clusters
 from apps.dashboard.drawings.moves import draw_moves, draw_strip_after, draw_strip_before
 from apps.dashboard.reading.keys import key_of
-from apps.dashboard.reading.measures import Measures
+from apps.dashboard.reading.look import look_at
 from apps.dashboard.reading.moving import Stage, stage_moves
-from apps.dashboard.reading.picture import mark_pods, view_nodes
 from apps.dashboard.reading.plan_page import (
     STATES,
     Check,
@@ -110,7 +109,7 @@ def _draw_version(row: PlanRow, version: PlanVersion, user: Any, *, may_approve:
         queries.compare_with_now(version).changes if row.state in DECIDABLE and not row.begun_at else None
     )
     dry_runs = list(executions.dry_run_of(version))
-    marks = mark_pods(snapshot, view_nodes(snapshot, Measures()))[0] if snapshot else {}
+    marks = look_at(snapshot).marks if snapshot else {}
     waves = list_waves(plan, snapshot, marks, {one.pod_uid: one for one in dry_runs})
     lines = [line for wave in waves for line in wave.lines]
     newest = clusters.latest_snapshot(row.cluster)

@@ -25,9 +25,8 @@ from apps.dashboard.reading.execution_page import (
     tell_stopping,
 )
 from apps.dashboard.reading.keys import key_of
-from apps.dashboard.reading.measures import Measures
+from apps.dashboard.reading.look import look_at
 from apps.dashboard.reading.outcome import tell_outcome
-from apps.dashboard.reading.picture import mark_pods, view_nodes
 from apps.dashboard.reading.problems import tell_problems
 from apps.dashboard.views.parts import part_unchanged, show_part
 from apps.dashboard.views.shell import Crumb, page, refuse, show, tell
@@ -109,7 +108,7 @@ def _draw(row: Execution) -> dict[str, Any]:
     steps = list(queries.steps_of(row))
     plan = plans.open_plan(row.version)
     snapshot = clusters.open_snapshot(row.version.snapshot) if row.version.snapshot else None
-    marks = mark_pods(snapshot, view_nodes(snapshot, Measures()))[0] if snapshot else {}
+    marks = look_at(snapshot).marks if snapshot else {}
     return {
         "progress": count_progress(steps),
         "has_steps": bool(steps),

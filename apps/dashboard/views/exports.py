@@ -11,9 +11,9 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 
 from apps.clusters import queries as clusters
 from apps.clusters.models import Cluster, Snapshot
+from apps.dashboard.reading.look import look_at
 from apps.dashboard.reading.measures import read_measures
 from apps.dashboard.reading.nodes import NodeView
-from apps.dashboard.reading.picture import view_nodes
 from apps.dashboard.reading.plain import cell_text
 from apps.dashboard.views.shell import page
 from apps.fragmentation import queries as fragmentation
@@ -55,8 +55,8 @@ def _newest(request: HttpRequest, cluster: str) -> tuple[Cluster, Snapshot]:
 def _grid_rows(request: HttpRequest, cluster: str) -> tuple[Cluster, Snapshot, list[dict[str, Any]]]:
     place, row = _newest(request, cluster)
     picture = clusters.open_snapshot(row)
-    views = view_nodes(picture, read_measures(fragmentation.latest_report(place)))
-    return place, row, [_grid_row(view) for view in sorted(views, key=lambda view: view.node.name)]
+    look = look_at(picture, read_measures(fragmentation.latest_report(place)))
+    return place, row, [_grid_row(view) for view in sorted(look.views, key=lambda view: view.node.name)]
 
 
 def _grid_row(view: NodeView) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,9 @@ from apps.clusters.models import Cluster, Snapshot
 from apps.dashboard.drawings.grid import Brush, draw_rows
 from apps.dashboard.drawings.meters import draw_ramp
 from apps.dashboard.reading.callout import call_out
-from apps.dashboard.reading.measures import Measures, read_measures
+from apps.dashboard.reading.look import look_at
+from apps.dashboard.reading.measures import read_measures
+from apps.dashboard.reading.nodes import NodeView
 from apps.dashboard.reading.panel import describe_node
 from apps.dashboard.reading.picture import (
     GROUPINGS,
@@ -22,8 +25,6 @@ from apps.dashboard.reading.picture import (
     count_totals,
     find_nodes,
     group_nodes,
-    mark_pods,
-    view_nodes,
 )
 from apps.dashboard.reading.problems import tell_problems
 from apps.dashboard.reading.tiles import tell_tiles
@@ -92,10 +93,10 @@ def grid(request: HttpRequest, cluster: str) -> HttpResponse:
 
 def _draw(place: Cluster, row: Snapshot, picture: Picture, wishes: Wishes) -> dict[str, Any]:
     measures = read_measures(fragmentation.latest_report(place))
-    views = view_nodes(picture, measures)
-    marks, legend = mark_pods(picture, views)
+    look = look_at(picture, measures)
+    views, marks, legend = look.views, look.marks, look.legend
     found = find_nodes(views, marks, wishes.find)
-    chosen = next((view for view in views if view.node.name == wishes.node), None) or _first(found or views)
+    chosen = look.view_of(wishes.node) or _first(found or views)
     brush = Brush(
         mode=wishes.mode,
         marks=marks,
@@ -124,7 +125,7 @@ def _ramp(mode: str) -> str:
     return draw_ramp("l", "8, whole node", "1, alone") if mode == "link" else ""
 
 
-def _first(views: list) -> Any:
+def _first(views: Sequence[NodeView]) -> NodeView | None:
     """The node that the panel shows before anybody chose one: the one most worth defragmenting."""
     return min(views, key=SORTS["worth"][1], default=None)
 
@@ -134,16 +135,12 @@ def node_panel(request: HttpRequest, cluster: str, node: str) -> HttpResponse:
     """The side panel for one node, fetched when a row is looked at."""
     place = clusters.cluster_for(request.user, cluster)
     row = clusters.latest_snapshot(place)
-    views: list = []
-    picture = None
-    if row is not None:
-        picture = clusters.open_snapshot(row)
-        measures: Measures = read_measures(fragmentation.latest_report(place))
-        views = view_nodes(picture, measures)
-    chosen = next((view for view in views if view.node.name == node), None)
-    if chosen is None or picture is None:
+    if row is None:
         return render(request, "pages/grid_panel.html", {"gone": node, "cluster": place})
-    marks, _ = mark_pods(picture, views)
-    return render(
-        request, "pages/grid_panel.html", {"chosen": describe_node(picture, chosen, marks), "cluster": place}
-    )
+    picture = clusters.open_snapshot(row)
+    look = look_at(picture, read_measures(fragmentation.latest_report(place)))
+    view = look.view_of(node)
+    if view is None:
+        return render(request, "pages/grid_panel.html", {"gone": node, "cluster": place})
+    chosen = describe_node(picture, view, look.marks)
+    return render(request, "pages/grid_panel.html", {"chosen": chosen, "cluster": place})

@@ -10,6 +10,7 @@ from django.urls import reverse
 from apps.clusters import queries as clusters
 from apps.dashboard.drawings.grid import Brush, draw_strip
 from apps.dashboard.drawings.topology import SCALE, draw_matrix, draw_nics
+from apps.dashboard.reading.look import look_at
 from apps.dashboard.reading.measures import read_measures
 from apps.dashboard.reading.node_page import (
     list_devices,
@@ -20,7 +21,6 @@ from apps.dashboard.reading.node_page import (
     tell_links,
 )
 from apps.dashboard.reading.nodes import NodeView
-from apps.dashboard.reading.picture import mark_pods, view_nodes
 from apps.dashboard.reading.problems import tell_problems
 from apps.dashboard.views.shell import Crumb, page, show
 from apps.fragmentation import queries as fragmentation
@@ -37,11 +37,10 @@ def node(request: HttpRequest, cluster: str, node: str) -> HttpResponse:
     picture = clusters.open_snapshot(row)
     if node not in picture.nodes:
         raise Http404(f"cluster {cluster} has no node {node}")
-    views = view_nodes(picture, read_measures(fragmentation.latest_report(place)))
-    view = next((view for view in views if view.node.name == node), None)
+    look = look_at(picture, read_measures(fragmentation.latest_report(place)))
+    view, marks = look.view_of(node), look.marks
     context: dict[str, Any] = {"node": picture.nodes[node], "problems": tell_problems(place)}
     if view is not None:
-        marks, _ = mark_pods(picture, views)
         pods = list_pods(picture, view, marks)
         context |= {
             "view": view,
