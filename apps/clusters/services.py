@@ -167,7 +167,7 @@ def note_watch_error(
 def pin_cluster(*, cluster_id: int, uid: str, version: str) -> None:
     """Remember who answered first; a cluster that is pinned already stays so."""
     Cluster.objects.filter(pk=cluster_id, kube_system_uid="").update(kube_system_uid=uid)
-    Cluster.objects.filter(pk=cluster_id).exclude(version=version).update(version=version)
+    Cluster.objects.filter(pk=cluster_id).exclude(version=version[:40]).update(version=version[:40])
 
 
 def prune_snapshots(*, cluster_id: int) -> int:

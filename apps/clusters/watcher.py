@@ -75,8 +75,8 @@ class ClusterWatcher:
     def _watch(self) -> None:
         gateway = open_gateway(self._cluster)
         try:
+            self._introduce(gateway)
             if not self._cluster.kube_system_uid:
-                self._pin(gateway)
                 return  # the supervisor sees the pin and starts a watcher that insists on it
             watch = ClusterWatch(gateway, on_change=self._news.set, watch_seconds=settings.KUBE_WATCH_SECONDS)
             watch.start()
@@ -87,7 +87,9 @@ class ClusterWatcher:
         finally:
             gateway.close()
 
-    def _pin(self, gateway: KubernetesGateway) -> None:
+    def _introduce(self, gateway: KubernetesGateway) -> None:
+        """Who is it, and which version by now? Raises AnotherCluster and all that says it is not there."""
+        gateway.prove_identity()
         uid, version = gateway.cluster_uid(), gateway.version()
         services.pin_cluster(cluster_id=self._cluster.pk, uid=uid, version=version)
 
@@ -108,8 +110,10 @@ class ClusterWatcher:
                 self._stopping.wait(PAUSE_SECONDS)
             finally:
                 close_old_connections()
-            # Bursts (a gang that starts, a drain) become one picture, and small clusters stay cheap.
-            self._stopping.wait(settings.SNAPSHOT_MIN_INTERVAL_SECONDS - (time.monotonic() - began))
+            # Bursts (a gang that starts, a drain) become one picture; a large cluster, whose picture takes
+            # seconds, keeps a processor half busy at most.
+            took = time.monotonic() - began
+            self._stopping.wait(max(settings.SNAPSHOT_MIN_INTERVAL_SECONDS - took, took))
 
     def _take_turn(self, watch: ClusterWatch, *, has_news: bool) -> None:
         fresh_at = watch.fresh_at()

@@ -16,6 +16,7 @@ from apps.kube.object_store import ObjectStore
 
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 15.0
+TOLD_AFTER_SECONDS = 10.0
 
 
 class KindWatch:
@@ -69,10 +70,14 @@ class KindWatch:
             except (errors.Forbidden, errors.NotFound) as error:
                 self._give_up(error)
                 self._stopping.wait(self._retry_seconds * random.uniform(0.8, 1.2))
+            except (errors.Expired, errors.BrokenStream):
+                self._lose()  # everyday life: listing again mends it
+            except (errors.Unreachable, errors.AnotherCluster) as error:
+                self._lose(str(error))
             except errors.KubeError as error:
-                self._lose(str(error), is_news=not isinstance(error, errors.Expired | errors.BrokenStream))
+                self._lose(str(error), is_answer=True, wait_seconds=error.retry_after or 0)
             except Exception as error:  # a thread that dies in silence would freeze the picture
-                self._lose(f"watching {self.kind.plural} failed: {type(error).__name__}", is_news=True)
+                self._lose(f"watching {self.kind.plural} failed: {type(error).__name__}", is_answer=True)
 
     def _list(self) -> str:
         listed = self._gateway.list_objects(self.kind)
@@ -111,15 +116,20 @@ class KindWatch:
         if changed:
             self._on_change()
 
-    def _lose(self, message: str, *, is_news: bool) -> None:
-        """A cut or outdated stream is everyday life; only what listing again cannot mend is told."""
+    def _lose(self, message: str = "", *, is_answer: bool = False, wait_seconds: float = 0) -> None:
+        """Try again after a pause. What lasts is told; what mends itself within seconds is not.
+
+        is_answer: the server answered, and refused: the other kinds need not wait for this one.
+        """
         if self._stopping.is_set():
             return
         self.lost_at = self.lost_at or time.time()
-        if is_news:
+        has_lasted = not self.is_listed or time.time() - self.lost_at > TOLD_AFTER_SECONDS
+        if message and has_lasted and message != self.problem:
             self.problem = message
+            self.is_settled = self.is_settled or is_answer
             self._on_change()
-        self._stopping.wait(self._next_pause())
+        self._stopping.wait(max(self._next_pause(), min(wait_seconds, LONGEST_PAUSE_SECONDS)))
 
     def _next_pause(self) -> float:
         pause = self._pause * random.uniform(0.5, 1.5)

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 
 import pytest
 import redis
@@ -156,3 +157,21 @@ def test_a_cluster_registered_unseen_is_pinned_on_first_contact(api_server, watc
     cluster = Cluster.objects.get(pk=cluster.pk)
     assert cluster.kube_system_uid == api_server.gateway().cluster_uid()
     assert cluster.version == "v1.36.2"
+
+
+def test_another_cluster_behind_the_address_is_told_and_never_recorded(api_server, watchers):
+    api_server.seed(node())
+    cluster = register(api_server)
+    wait_until(lambda: newest(cluster))
+    Cluster.objects.filter(pk=cluster.pk).update(kube_system_uid="of-the-cluster-that-was-here")
+    Snapshot.objects.all().delete()
+
+    def reason():
+        cluster.refresh_from_db()
+        return cluster.watch_error
+
+    assert "Another cluster answers" in wait_until(reason, seconds=15)
+    Snapshot.objects.all().delete()
+    api_server.ask("PATCH", "/api/v1/nodes/node-a", {"spec": {"unschedulable": True}})
+    time.sleep(1)
+    assert newest(cluster) is None

@@ -139,6 +139,26 @@ def test_no_permission_for_one_kind_leaves_the_rest(new_api_server, watching):
     assert watch.fresh_at() == pytest.approx(time.time(), abs=2)
 
 
+def test_a_kind_that_is_always_refused_does_not_hold_up_the_rest(api_server, watching):
+    api_server.seed(node())
+    api_server.fault(action="status", code=500, match={"path_regex": "/poddisruptionbudgets"})
+    watch = watching(api_server.gateway())
+    wait_until(lambda: watch.is_ready)
+    assert [kind for kind, _ in watch.problems()] == ["poddisruptionbudgets"]
+
+
+def test_a_hiccup_is_not_worth_a_word(api_server, watching):
+    api_server.seed(node())
+    watch = watching(api_server.gateway())
+    wait_until(lambda: watch.is_ready)
+    api_server.fault(action="status", code=503, times=1, match={"path_regex": "/api/v1/nodes"})
+    api_server.fault(action="expire-watches", match={"path_regex": "/api/v1/nodes"})
+    wait_until(lambda: len(lists_of(api_server, "/api/v1/nodes")) >= 3)
+    assert watch.problems() == ()
+    label(api_server, "node-a", "on")
+    wait_until(lambda: labels_of(watch) == {"node-a": "on"})
+
+
 def test_a_right_that_is_granted_later_is_noticed(new_api_server, watching):
     api = new_api_server(extra_tokens={"reader-token": User("reader", denied=(("*", "nodes"),))})
     api.seed(node())
