@@ -81,7 +81,7 @@ def read_number(query: dict[str, str], name: str, default: int) -> int:
         raise ApiError(400, message, "BadRequest") from None
 
 
-def read_revision(query: dict[str, str]) -> int | None:
+def read_revision(query: dict[str, str], *, minor: int) -> int | None:
     """The resourceVersion parameter; None where it is absent or empty."""
     text = query.get("resourceVersion", "")
     if not text:
@@ -91,5 +91,5 @@ def read_revision(query: dict[str, str]) -> int | None:
             f'invalid resource version: resourceVersion: Invalid value: "{text}": '
             f'strconv.ParseUint: parsing "{text}": invalid syntax'
         )
-        raise ApiError(400, message, "BadRequest")
+        raise ApiError(400, message, "BadRequest") if minor > 28 else ApiError(500, message)
     return int(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -17,6 +18,7 @@ from apps.simulator.api_server.pod_defaults import set_condition
 from apps.simulator.api_server.store import Change, Store, Stored
 from apps.simulator.api_server.strategies import begin_object, begin_status, default_object
 
+POD_GENERATION_MINOR = 33
 ESTABLISH_SECONDS = 0.05
 ACCOUNT_SECONDS = 0.02
 
@@ -24,9 +26,13 @@ ACCOUNT_SECONDS = 0.02
 class Cluster:
     """Everything the rooms share. One event loop owns it; a write between two awaits is atomic."""
 
-    def __init__(self, ca_pem: str) -> None:
+    def __init__(self, ca_pem: str, *, minor: int) -> None:
         self.store = Store()
+        self.minor = minor  # of the Kubernetes version whose ways are followed
         self.kinds = KindTable()
+        if minor < POD_GENERATION_MINOR:
+            pods = self.kinds.by_path["", "v1", "pods"]
+            self.kinds.add(replace(pods, has_generation=False))
         self.ca_pem = ca_pem
         self.loop: asyncio.AbstractEventLoop | None = None
         self._client: aiohttp.ClientSession | None = None

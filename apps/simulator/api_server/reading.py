@@ -72,7 +72,7 @@ async def get(cluster: Cluster, call: Call) -> Answer:
 
 async def wait_for_revision(cluster: Cluster, call: Call) -> int | None:
     """The asked revision; waits a while for one that is not there yet, then gives up with 504."""
-    asked = read_revision(call.query)
+    asked = read_revision(call.query, minor=cluster.minor)
     if asked is not None and asked > cluster.store.revision:
         await asyncio.sleep(FUTURE_SECONDS)
         if asked > cluster.store.revision:

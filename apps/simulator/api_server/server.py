@@ -29,7 +29,7 @@ from apps.simulator.api_server.store import Store, encode
 from apps.simulator.api_server.watching import Watches, begin_watch, stream
 
 LOGGED_REQUESTS = 50_000
-LOGGED_BODY = 16_384
+LOGGED_BODY = 8_192
 LOG = logging.getLogger(__name__)
 QUIET = logging.getLogger("simulator.api_server.http")
 QUIET.propagate = False
@@ -71,7 +71,7 @@ class ApiServer:
         self.tokens: dict[str, User] = {NOBODY_TOKEN: NOBODY, token: ADMIN, **(extra_tokens or {})}
         self.version_info = discovery.version_info(version)
         self.certificate = issue_certificate()
-        self.cluster = Cluster(self.certificate.ca_pem)
+        self.cluster = Cluster(self.certificate.ca_pem, minor=int(self.version_info["minor"]))
         self.faults, self.watches = Faults(), Watches()
         self.requests: deque[RequestRecord] = deque(maxlen=LOGGED_REQUESTS)
         self._runner: web.ServerRunner | None = None

@@ -18,6 +18,7 @@ from apps.simulator.api_server.tables import as_partial, as_table, wanted_shape
 
 BOOKMARK_SECONDS = 60.0
 DEFAULT_SECONDS = 2400
+STREAMING_LIST_MINOR = 34
 INITIAL_END = "k8s.io/initial-events-end"
 
 
@@ -32,6 +33,7 @@ class Watcher:
         self.kind, self.selection, self.query = call.kind, selection, call.query
         self.shape = wanted_shape(call.headers.get("Accept", ""))
         self.path = ""
+        self.after = 0  # a watch from the future stays silent until its revision has passed
         self.seconds = read_number(call.query, "timeoutSeconds", DEFAULT_SECONDS)
         self.lines: deque[bytes] = deque()
         self.wake = asyncio.Event()
@@ -41,7 +43,7 @@ class Watcher:
         self.table = cluster.store.table(call.kind.storage)
 
     def offer(self, change: Change) -> None:
-        line = self._line(change)
+        line = self._line(change) if change.revision > self.after else None
         if line is not None:
             self.push(line)
 
@@ -128,11 +130,14 @@ def begin_watch(cluster: Cluster, call: Call) -> Watcher:
     """Checks the options, fills in the initial events and starts listening, all in one step."""
     query = call.query
     selection = selection_of(call.kind, call.namespace, query)
-    asked = read_revision(query)
+    asked = read_revision(query, minor=cluster.minor)
     streams_list = query.get("sendInitialEvents") in ("true", "1")
     if "sendInitialEvents" in query and query.get("resourceVersionMatch") != "NotOlderThan":
         why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
         raise invalid_options("ListOptions", forbidden_value("resourceVersionMatch", why))
+    if streams_list and cluster.minor < STREAMING_LIST_MINOR:
+        why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
+        raise invalid_options("ListOptions", forbidden_value("sendInitialEvents", why))
     watcher = Watcher(cluster, call, selection)
     store, table = cluster.store, watcher.table
     if asked is None or asked == 0 or streams_list:
@@ -143,6 +148,7 @@ def begin_watch(cluster: Cluster, call: Call) -> Watcher:
         if _wants_bookmarks(query) and (streams_list or asked == 0):
             watcher.lines.append(watcher.bookmark(store.revision, initial_end=True))
     else:
+        watcher.after = asked
         try:
             for change in table.after(asked):
                 watcher.offer(change)

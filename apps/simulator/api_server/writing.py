@@ -130,11 +130,9 @@ async def replace(cluster: Cluster, call: Call) -> Answer:
             return await _create_on_put(cluster, call, obj)
         version = metadata.get("resourceVersion", "")
         if not version and not kind.unconditional:
-            cause = Cause(
-                "metadata.resourceVersion",
-                "FieldValueInvalid",
-                "Invalid value: 0: must be specified for an update",
-            )
+            zero = "0" if cluster.minor > 28 else "0x0"
+            why = f"Invalid value: {zero}: must be specified for an update"
+            cause = Cause("metadata.resourceVersion", "FieldValueInvalid", why)
             raise invalid(kind, call.name, cause, by_plural=True)
         check_version(call, current, version)
         if metadata.get("uid") and metadata["uid"] != current.obj["metadata"]["uid"]:

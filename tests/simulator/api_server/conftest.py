@@ -21,8 +21,8 @@ NS = "/api/v1/namespaces/default"
 class ServerThread:
     """The server in an event loop of its own, as the command runs it."""
 
-    def __init__(self):
-        self.server = ApiServer(token="admin-token")
+    def __init__(self, **options):
+        self.server = ApiServer(token="admin-token", **options)
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self.thread.start()

@@ -25,6 +25,9 @@ def test_43_a_version_from_the_future_times_out_in_a_list_and_is_silence_in_a_wa
     assert (reply.code, reply.reason, reply.headers["Retry-After"]) == (504, "Timeout", "1")
     assert reply.json["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
     assert api.watch(SECRETS, resourceVersion="99999999") == []
+    soon, first, second = api.server.store.revision + 1, *({"metadata": {"name": n}} for n in ("a", "b"))
+    steps = [("POST", SECRETS, first), ("POST", SECRETS, second)]
+    assert shown(api.watch(SECRETS, resourceVersion=str(soon), while_watching=steps)) == [("ADDED", "b")]
 
 
 def test_43_wrong_versions(api):
