@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from apps.simulator.api_server.kinds import Kind
@@ -18,7 +19,7 @@ NAMES = (
 )
 TO_STORED = {new: core for core, new in NAMES}
 TO_NEW = dict(NAMES)
-ALWAYS = {
+ALWAYS: dict[str, Callable[[], Any]] = {
     "source": dict,
     "firstTimestamp": lambda: None,
     "lastTimestamp": lambda: None,

@@ -54,7 +54,7 @@ class Kind:
         return f'{{"kind":"{self.kind}","apiVersion":"{self.api_version}",'.encode()
 
 
-WORKLOAD = {"has_generation": True, "subresources": ("status", "scale")}
+WORKLOAD: dict[str, Any] = {"has_generation": True, "subresources": ("status", "scale")}
 
 BUILT_IN: tuple[Kind, ...] = (
     Kind("", "v1", "Node", "nodes", False, ("no",), ("status",)),

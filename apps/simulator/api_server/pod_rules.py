@@ -162,8 +162,8 @@ def _with_mutable_fields(before: dict[str, Any], after: dict[str, Any]) -> dict[
 
 
 def _difference(allowed: dict[str, Any], wanted: dict[str, Any]) -> str:
-    texts = [json.dumps(spec, indent=1, sort_keys=True).splitlines() for spec in (allowed, wanted)]
-    lines = list(difflib.unified_diff(*texts, lineterm="", n=3))[2:]
+    was, asked = (json.dumps(spec, indent=1, sort_keys=True).splitlines() for spec in (allowed, wanted))
+    lines = list(difflib.unified_diff(was, asked, lineterm="", n=3))[2:]
     return "\n".join(lines) + "\n"
 
 

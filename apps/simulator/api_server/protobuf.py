@@ -103,7 +103,8 @@ def _parts(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _message(name: str, data: bytes) -> dict[str, Any]:
-    fields, found = MESSAGES[name], {}
+    fields = MESSAGES[name]
+    found: dict[str, Any] = {}
     for number, value in _parts(data):
         if number in fields:
             _put(found, *fields[number], value)

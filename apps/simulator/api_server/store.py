@@ -157,7 +157,8 @@ class Store:
     def in_namespace(self, storage: str, namespace: str) -> Iterable[Stored]:
         table = self.table(storage)
         start = bisect_left(table.order, (namespace, ""))
-        for key in table.order[start:]:
+        for place in range(start, len(table.order)):
+            key = table.order[place]
             if key[0] != namespace:
                 return
             yield table.objects[key]

@@ -204,7 +204,7 @@ class _ignore_timeout:
 async def _flush(watcher: Watcher, response: web.StreamResponse, request: web.BaseRequest) -> bool:
     """Sends what waits in the queue; False when a fault has cut the stream."""
     while watcher.lines:
-        batch = []
+        batch: list[bytes] = []
         while watcher.lines and len(batch) < 500:
             line = watcher.lines.popleft()
             if watcher.cut_after is not None:
