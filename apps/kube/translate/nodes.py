@@ -6,7 +6,7 @@ What depends on the pods that run there is added in `picture`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from apps.kube.translate.annotations import HOLDERS, LONGEST_ANNOTATION, read_holders
@@ -26,6 +26,7 @@ POOL_LABELS = (
 # without a holder makes its node's devices unknown to the planner: age alone says little, so it is generous.
 HOLDERS_STALE_SECONDS = 24 * 3600.0
 MOST_WARNINGS = 20
+GPU_FIELDS = tuple(field.name for field in fields(GpuFacts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +62,7 @@ def read_node(raw: Mapping[str, Any], *, taken_at: float) -> ReadNode:
         ready_reason=reason,
         capacity=capacity,
         allocatable=allocatable,
-        vendor=facts.vendor,
-        model=facts.model,
-        gpu_resource=facts.gpu_resource,
-        gpus=facts.gpus,
-        sharing=facts.sharing,
-        shares_per_gpu=facts.shares_per_gpu,
-        mig_strategy=facts.mig_strategy,
-        topology=facts.topology,
+        **{name: getattr(facts, name) for name in GPU_FIELDS},
         holdings=holdings,
         holdings_observed_at=observed_at,
         pool=next((labels[key] for key in POOL_LABELS if labels.get(key)), ""),

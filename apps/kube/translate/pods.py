@@ -59,63 +59,83 @@ def controller_of(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def read_pod(raw: Mapping[str, Any], surroundings: Surroundings) -> Pod:
     warnings: list[str] = []
+    warn = warnings.append
     metadata, spec, status = child(raw, "metadata"), child(raw, "spec"), child(raw, "status")
     labels, annotations = texts(child(metadata, "labels")), texts(child(metadata, "annotations"))
     namespace = clean(metadata.get("namespace"), 253)
     owner = controller_of(metadata)
-    priority = whole(spec.get("priority"))
-    demand = read_demand(spec, namespace, annotations, warnings.append)
-    pod_affinity = read_pod_terms(spec, "podAffinity", warnings.append)
-    pod_anti_affinity = read_pod_terms(spec, "podAntiAffinity", warnings.append)
+    demand = read_demand(spec, namespace, annotations, warn)
+    protections = read_protections(
+        labels=labels,
+        annotations=annotations,
+        spec=spec,
+        owner=(clean(owner.get("kind"), 100), clean(owner.get("name"), 253)),
+        priority=whole(spec.get("priority")),
+        inherited=surroundings.protections,
+    )
     return Pod(
         uid=clean(metadata.get("uid"), 100),
         namespace=namespace,
         name=clean(metadata.get("name"), 253),
         labels=labels,
-        node_name=clean(spec.get("nodeName"), 253),
-        phase=clean(status.get("phase"), 40) or "Pending",
-        ready=_condition(status, "Ready").get("status") == "True",
         terminating=metadata.get("deletionTimestamp") is not None,
+        created_at=seconds_of(metadata.get("creationTimestamp")) or 0.0,
         requests=demand.requests,
         gpu_milli=demand.gpu_milli,
         gpu_memory_mib=demand.gpu_memory_mib,
-        node_selector=texts(child(spec, "nodeSelector")),
-        node_terms=read_node_terms(spec),
-        pod_affinity=pod_affinity,
-        pod_anti_affinity=pod_anti_affinity,
-        spread=read_spread(spec),
-        host_ports=read_host_ports(spec),
-        tolerations=read_tolerations(spec),
-        priority=priority,
-        priority_class=clean(spec.get("priorityClassName"), 253),
-        preemption_policy=clean(spec.get("preemptionPolicy"), 40) or "PreemptLowerPriority",
-        scheduler=clean(spec.get("schedulerName"), 253) or "default-scheduler",
         workload=clean(owner.get("uid"), 100),
         owner_kind=clean(owner.get("kind"), 100),
         gang=surroundings.gang,
-        link=_link(annotations, warnings.append),
-        gates=tuple(clean(gate.get("name"), 320) for gate in entries(spec, "schedulingGates")),
-        nominated_node=clean(status.get("nominatedNodeName"), 253),
-        steering=annotations.get(STEERING, ""),
-        hold=HOLD in labels,
-        service=labels.get(SERVICE, ""),
-        environment=labels.get(ENVIRONMENT, ""),
-        grace_seconds=whole(spec.get("terminationGracePeriodSeconds"), 30),
-        created_at=seconds_of(metadata.get("creationTimestamp")) or 0.0,
-        started_at=seconds_of(status.get("startTime")),
-        checkpointed_at=seconds_of(annotations.get(CHECKPOINTED)),
-        unschedulable_message=_unschedulable(status),
         volumes_pin_node=surroundings.pinned,
-        protections=read_protections(
-            labels=labels,
-            annotations=annotations,
-            spec=spec,
-            owner=(clean(owner.get("kind"), 100), clean(owner.get("name"), 253)),
-            priority=priority,
-            inherited=surroundings.protections,
-        ),
+        protections=protections,
+        **_of_spec(spec, warn),
+        **_of_status(status),
+        **_of_our_names(labels, annotations, warn),
         warnings=(*warnings, *surroundings.warnings)[:MOST_WARNINGS],
     )
+
+
+def _of_spec(spec: Mapping[str, Any], warn: Warn) -> dict[str, Any]:
+    """How and where it is to run."""
+    return {
+        "node_name": clean(spec.get("nodeName"), 253),
+        "node_selector": texts(child(spec, "nodeSelector")),
+        "node_terms": read_node_terms(spec),
+        "pod_affinity": read_pod_terms(spec, "podAffinity", warn),
+        "pod_anti_affinity": read_pod_terms(spec, "podAntiAffinity", warn),
+        "spread": read_spread(spec),
+        "host_ports": read_host_ports(spec),
+        "tolerations": read_tolerations(spec),
+        "priority": whole(spec.get("priority")),
+        "priority_class": clean(spec.get("priorityClassName"), 253),
+        "preemption_policy": clean(spec.get("preemptionPolicy"), 40) or "PreemptLowerPriority",
+        "scheduler": clean(spec.get("schedulerName"), 253) or "default-scheduler",
+        "gates": tuple(clean(gate.get("name"), 320) for gate in entries(spec, "schedulingGates")),
+        "grace_seconds": whole(spec.get("terminationGracePeriodSeconds"), 30),
+    }
+
+
+def _of_status(status: Mapping[str, Any]) -> dict[str, Any]:
+    """How it fares."""
+    return {
+        "phase": clean(status.get("phase"), 40) or "Pending",
+        "ready": _condition(status, "Ready").get("status") == "True",
+        "nominated_node": clean(status.get("nominatedNodeName"), 253),
+        "started_at": seconds_of(status.get("startTime")),
+        "unschedulable_message": _unschedulable(status),
+    }
+
+
+def _of_our_names(labels: Mapping[str, str], annotations: Mapping[str, str], warn: Warn) -> dict[str, Any]:
+    """What it carries under this project's own prefix."""
+    return {
+        "link": _link(annotations, warn),
+        "steering": annotations.get(STEERING, ""),
+        "hold": HOLD in labels,
+        "service": labels.get(SERVICE, ""),
+        "environment": labels.get(ENVIRONMENT, ""),
+        "checkpointed_at": seconds_of(annotations.get(CHECKPOINTED)),
+    }
 
 
 def _link(annotations: Mapping[str, str], warn: Warn) -> LinkClass | None:
