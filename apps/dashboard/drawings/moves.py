@@ -75,7 +75,8 @@ def _frame(stages: Sequence[Stage]) -> Frame:
     left = max((len(_short(stage.view.node.name)) for stage in stages), default=8) * 6.8 + 14
     cells = max((_place(stage).width for stage in stages), default=172)
     right = left + cells + FLOW
-    rows, y, was_freed = {}, float(HEAD), True
+    rows: dict[str, float] = {}
+    y, was_freed = float(HEAD), True
     for stage in stages:
         if was_freed and not stage.is_freed and rows:
             y += BREAK

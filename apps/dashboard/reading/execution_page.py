@@ -77,6 +77,10 @@ class StepCell:
     offset: str
     note: str
 
+    @property
+    def head(self) -> str:
+        return KIND_WORDS[self.kind]
+
 
 @dataclass(frozen=True, slots=True)
 class MoveRow:

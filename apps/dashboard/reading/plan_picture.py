@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from apps.clusters import queries as clusters
 from apps.dashboard.drawings.moves import draw_moves, draw_strip_after, draw_strip_before
 from apps.dashboard.reading.keys import key_of
 from apps.dashboard.reading.look import look_at
+from apps.dashboard.reading.marks import Mark
 from apps.dashboard.reading.moving import Stage, stage_moves
 from apps.dashboard.reading.plan_page import (
     STATES,
@@ -140,7 +141,7 @@ def _why_blocked(row: PlanRow, checks: Sequence[Check]) -> str:
     return next((check.text for check in checks if check.blocks), "")
 
 
-def _draw_map(snapshot: Snapshot | None, plan: Plan, marks: dict) -> dict[str, Any]:
+def _draw_map(snapshot: Snapshot | None, plan: Plan, marks: Mapping[str, Mark]) -> dict[str, Any]:
     if snapshot is None or not plan.moves:
         return {}
     stages = stage_moves(snapshot, plan)
@@ -153,7 +154,7 @@ def _draw_map(snapshot: Snapshot | None, plan: Plan, marks: dict) -> dict[str, A
     }
 
 
-def _mini(stage: Stage, marks: dict, pins: dict) -> Mini:
+def _mini(stage: Stage, marks: Mapping[str, Mark], pins: Mapping[str, int]) -> Mini:
     return Mini(
         name=stage.view.node.name,
         before=draw_strip_before(stage, marks, pins),

@@ -29,7 +29,7 @@ from apps.dashboard.reading.look import look_at
 from apps.dashboard.reading.outcome import tell_outcome
 from apps.dashboard.reading.problems import tell_problems
 from apps.dashboard.views.parts import part_unchanged, show_part
-from apps.dashboard.views.shell import Crumb, page, refuse, show, tell
+from apps.dashboard.views.shell import Crumb, page, person_of, refuse, show, tell
 from apps.executions import errors, queries, services
 from apps.executions.models import Execution
 from apps.executions.states import ALLOWED, TERMINAL, ExecutionState
@@ -139,7 +139,7 @@ def act(request: HttpRequest, cluster: str, number: int, verb: str) -> HttpRespo
         raise Http404(f"nobody can {verb} an execution")
     service, told = known[verb]
     try:
-        service(execution_id=row.pk, actor=request.user, reason=request.POST.get("reason", "")[:500])
+        service(execution_id=row.pk, actor=person_of(request), reason=request.POST.get("reason", "")[:500])
     except NotVisible:
         raise
     except (Denied, errors.ExecutionError) as error:

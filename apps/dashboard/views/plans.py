@@ -21,7 +21,7 @@ from apps.dashboard.reading.plan_page import STATES
 from apps.dashboard.reading.plan_picture import draw_plan
 from apps.dashboard.reading.problems import tell_problems
 from apps.dashboard.views.parts import part_unchanged, show_part
-from apps.dashboard.views.shell import Crumb, page, refuse, show, tell
+from apps.dashboard.views.shell import Crumb, page, person_of, refuse, show, tell
 from apps.executions import errors as execution_errors
 from apps.executions import services as executions
 from apps.plans import errors as plan_errors
@@ -64,7 +64,7 @@ def plans(request: HttpRequest, cluster: str) -> HttpResponse:
 def _ask_for_plan(request: HttpRequest, place: Cluster) -> HttpResponse:
     try:
         plan = services.request_plan(
-            actor=request.user,
+            actor=person_of(request),
             cluster=place,
             goal=request.POST.get("goal", ""),
             workload=request.POST.get("workload", ""),
@@ -135,7 +135,7 @@ def _back(row: Plan) -> HttpResponse:
 
 
 def _propose(request: HttpRequest, row: Plan) -> HttpResponse:
-    services.propose_plan(plan_id=row.pk, actor=request.user)
+    services.propose_plan(plan_id=row.pk, actor=person_of(request))
     tell(request, f"Plan {row.pk} is proposed: an approver other than you decides now.")
     return _back(row)
 
@@ -144,7 +144,7 @@ def _approve(request: HttpRequest, row: Plan) -> HttpResponse:
     services.approve_plan(
         plan_id=row.pk,
         digest=request.POST.get("digest", ""),
-        approver=request.user,
+        approver=person_of(request),
         comment=request.POST.get("comment", "")[:2000],
         logged_in_at=logged_in_at(request),
     )
@@ -155,14 +155,14 @@ def _approve(request: HttpRequest, row: Plan) -> HttpResponse:
 def _reject(request: HttpRequest, row: Plan) -> HttpResponse:
     comment = request.POST.get("comment", "")[:2000]
     services.reject_plan(
-        plan_id=row.pk, digest=request.POST.get("digest", ""), approver=request.user, comment=comment
+        plan_id=row.pk, digest=request.POST.get("digest", ""), approver=person_of(request), comment=comment
     )
     tell(request, f"Plan {row.pk} is rejected.")
     return _back(row)
 
 
 def _withdraw(request: HttpRequest, row: Plan) -> HttpResponse:
-    services.withdraw_plan(plan_id=row.pk, actor=request.user)
+    services.withdraw_plan(plan_id=row.pk, actor=person_of(request))
     tell(request, f"Plan {row.pk} is withdrawn.")
     return _back(row)
 
@@ -170,14 +170,14 @@ def _withdraw(request: HttpRequest, row: Plan) -> HttpResponse:
 def _revise(request: HttpRequest, row: Plan) -> HttpResponse:
     services.revise_plan(
         plan_id=row.pk,
-        actor=request.user,
+        actor=person_of(request),
         max_moves=_whole(request.POST.get("max_moves", ""), "max_moves"),
     )
     return _back(row)
 
 
 def _start(request: HttpRequest, row: Plan) -> HttpResponse:
-    execution = executions.start_execution(actor=request.user, plan_id=row.pk)
+    execution = executions.start_execution(actor=person_of(request), plan_id=row.pk)
     return redirect("execution", row.cluster.name, execution.pk)
 
 

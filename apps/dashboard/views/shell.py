@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any
+from typing import Any, cast
 
 from django.conf import settings
 from django.contrib import messages
@@ -20,7 +20,7 @@ from django.urls import reverse
 
 from apps.accounts import queries as accounts
 from apps.accounts.errors import Denied, NotVisible
-from apps.accounts.models import RoleGrant
+from apps.accounts.models import RoleGrant, User
 from apps.accounts.rights import Action
 from apps.accounts.services import record_denial
 from apps.clusters import queries as clusters
@@ -71,6 +71,11 @@ def page(view: View) -> View:
         return answer
 
     return guarded
+
+
+def person_of(request: HttpRequest) -> User:
+    """Whoever is logged in; `page` lets nobody else come this far."""
+    return cast(User, request.user)
 
 
 def refuse(request: HttpRequest, error: Exception) -> None:
@@ -139,7 +144,7 @@ def _remembered(request: HttpRequest, visible: Sequence[Cluster]) -> Cluster | N
 
 
 def _roles(request: HttpRequest, cluster: Cluster | None) -> set[str]:
-    grants = RoleGrant.objects.filter(user_id=request.user.pk)
+    grants = RoleGrant.objects.filter(user=person_of(request))
     ids = {None, cluster.pk} if cluster else {None}
     return {grant.role for grant in grants if grant.cluster_id in ids or cluster is None}
 
