@@ -27,7 +27,7 @@ import pytest
 
 from apps.kube.kubeconfig import Credentials, read_kubeconfig
 from apps.kube.kubernetes_gateway import KubernetesGateway
-from console.embedded import free_port
+from console.embedded import die_with_parent, free_port
 
 ROOT = Path(__file__).parents[1]
 READY_SECONDS = 60
@@ -196,7 +196,9 @@ def _start_simulated(folder: Path, options: dict[str, Any]) -> SimulatedCluster:
         command += [f"--{name.replace('_', '-')}", str(value)]
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "console.settings.test"}
     with log.open("wb") as output:
-        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=output)
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdout=output, stderr=output, preexec_fn=die_with_parent
+        )
     return SimulatedCluster(f"https://127.0.0.1:{port}", kubeconfig, log, process)
 
 

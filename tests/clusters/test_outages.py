@@ -15,6 +15,7 @@ from django.db import connection
 
 from apps.clusters import notices, queries, services
 from apps.clusters.models import Cluster
+from console.embedded import die_with_parent
 from tests.cluster_fixtures import ROOT, wait_until
 from tests.clusters.looking import newest, picture_of, register
 from tests.kube.objects import node
@@ -93,7 +94,11 @@ def watch_command():
             "SNAPSHOT_HEARTBEAT_SECONDS": "1",
         }
         command = [sys.executable, "manage.py", "watch_cluster"]
-        started.append(subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE))
+        started.append(
+            subprocess.Popen(
+                command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, preexec_fn=die_with_parent
+            )
+        )
         return started[-1]
 
     yield start
