@@ -22,6 +22,7 @@ from apps.simulator.controllers.kubelet.fleet import KubeletFleet
 from apps.simulator.controllers.nodes.lifecycle import NodeLifecycle
 from apps.simulator.controllers.nodes.namespaces import NamespaceController
 from apps.simulator.controllers.nodes.pod_gc import PodCollector
+from apps.simulator.controllers.nodes.service_accounts import ServiceAccounts
 from apps.simulator.controllers.nodes.taint_eviction import TaintEviction
 from apps.simulator.controllers.owners.daemonsets import DaemonSets
 from apps.simulator.controllers.owners.deployments import Deployments
@@ -49,6 +50,7 @@ _PROGRAMS = (
     TaintEviction,
     PodCollector,
     NamespaceController,
+    ServiceAccounts,
 )
 
 

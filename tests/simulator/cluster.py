@@ -39,7 +39,7 @@ def make_nodes(count: int = 2, gpus: int = 8, model: str = "a100-sxm4-80gb", **m
 class Driver:
     """What a test says to the cluster, over HTTP like anybody else."""
 
-    def __init__(self, client: KubernetesClient, cluster: SimulatedCluster) -> None:
+    def __init__(self, client: KubernetesClient, cluster: SimulatedCluster | None = None) -> None:
         self.client, self.cluster = client, cluster
 
     async def pods(self, namespace: str = "work", **labels: str) -> list[Json]:

@@ -13,7 +13,7 @@ from typing import Any
 
 Json = dict[str, Any]
 
-_SUFFIXES = {
+_SUFFIXES: dict[str, Decimal | int] = {
     "": 1,
     "n": Decimal("1e-9"),
     "u": Decimal("1e-6"),

@@ -169,7 +169,26 @@ def with_status(owner: Owner, thing: Json, kind: str) -> Json:
         status["fullyLabeledReplicas"] = count
     if kind in ("Deployment", "StatefulSet"):
         status["updatedReplicas"] = count
+    if kind == "Deployment":
+        status["conditions"] = _deployment_conditions(thing["metadata"]["creationTimestamp"])
     return {**thing, "status": {**status, "observedGeneration": 1}}
+
+
+def _deployment_conditions(since: str) -> list[Json]:
+    words = (
+        ("Available", "MinimumReplicasAvailable", "Deployment has minimum availability."),
+        ("Progressing", "NewReplicaSetAvailable", "ReplicaSet is progressing."),
+    )
+    return [
+        {
+            "type": kind,
+            "status": "True",
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": since,
+        }
+        for kind, reason, message in words
+    ]
 
 
 def count_budget(budget: Json, pods: list[Json]) -> Json:

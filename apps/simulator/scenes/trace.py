@@ -153,8 +153,8 @@ class Filling:
         self._take(placed, node)
 
     def _reserve(self, node: str) -> None:
-        template = make_template("gpu-reservation", gpus=1, cpu=1, memory_gib=1)
         name = f"gpu-reservation-{node}-{len(self._shared.get(node, {}))}"
+        template = make_template(name, gpus=1, cpu=1, memory_gib=1)
         owner = Owner("Deployment", "kai-resource-reservation", name, template, age_days=2)
         self._take(self._scene.put(self._scene.add_owner(owner), node), node)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,12 +21,11 @@ from apps.simulator.controllers.kubelet.reports import (
     rejected_status,
     running_status,
 )
-from apps.simulator.controllers.kubelet.rules import find_lacking, read_seconds
+from apps.simulator.controllers.kubelet.rules import find_lacking, labels_to_write, read_seconds
 from apps.simulator.controllers.objects import (
     annotations_of,
     is_terminal,
     is_terminating,
-    labels_of,
     phase_of,
     uid_of,
 )
@@ -36,7 +35,6 @@ from apps.simulator.hardware import (
     HOLDERS_ANNOTATION,
     MATRIX_ANNOTATION,
     hardware_of,
-    labels_for,
     matrix_of,
     unhealthy_indexes,
 )
@@ -52,6 +50,7 @@ _RESERVATIONS = "kai-resource-reservation"
 _DEFAULT_START_SECONDS = 2.0
 _DEFAULT_STOP_SECONDS = 0.5
 _KILLED = 143
+Work = Callable[[], Awaitable[None]]
 
 
 @dataclass
@@ -91,17 +90,17 @@ class NodeAgent:
         was_stopped = self.stopped
         self.stopped = annotations_of(node).get(STOPPED_ANNOTATION) == "stopped"
         if was_stopped and not self.stopped:
-            self._spawn(self.report())
+            self._spawn(self.report)
             for pod in self.context.informers.store(PODS).select("node", self.name):
                 self.on_pod(pod)
         elif self.ledger and not self.stopped and self.ledger.unhealthy != unhealthy_indexes(node):
             self.ledger.unhealthy = unhealthy_indexes(node)
-            self._spawn(self.report())
+            self._spawn(self.report)
 
     async def report(self) -> None:
         """Labels, annotations and status in two writes; writes that change nothing cost nothing."""
         unhealthy = self.ledger.unhealthy if self.ledger else frozenset()
-        meta: Json = {"labels": self._own_labels(), "annotations": {}}
+        meta: Json = {"labels": labels_to_write(self.node, self.hardware), "annotations": {}}
         if self.ledger:
             meta["annotations"][HOLDERS_ANNOTATION] = self.ledger.to_annotation()
         if self.hardware and HARDWARE_ANNOTATION in annotations_of(self.node):
@@ -114,23 +113,11 @@ class NodeAgent:
             NODES, "", self.name, {"status": status}, subresource="status", content_type=STRATEGIC
         )
 
-    def _own_labels(self) -> dict[str, str]:
-        """A node whose hardware is not simulated (a dump) keeps the labels that it came with."""
-        labels = labels_for(self.name, self.hardware)
-        if HARDWARE_ANNOTATION in annotations_of(self.node):
-            return labels
-        known = labels_of(self.node)
-        return {
-            key: value
-            for key, value in labels.items()
-            if key.startswith("kubernetes.io/") and key not in known
-        }
-
     def _announce_holders(self) -> None:
         """Soon, so that several changes at once become one write."""
         if self._holders_timer is None:
             loop = asyncio.get_running_loop()
-            self._holders_timer = loop.call_later(0.03, lambda: self._spawn(self._write_holders()))
+            self._holders_timer = loop.call_later(0.03, lambda: self._spawn(self._write_holders))
 
     async def _write_holders(self) -> None:
         self._holders_timer = None
@@ -152,7 +139,7 @@ class NodeAgent:
             self._release(uid)
         if is_terminating(pod) and not run.stopping:
             run.stopping = True
-            self._replace_task(run, self._stop(run))
+            self._replace_task(run, lambda: self._stop(run))
         elif not run.stopping:
             self._answer_checkpoint(run)
 
@@ -168,7 +155,10 @@ class NodeAgent:
         if is_terminal(pod) or is_terminating(pod):
             return run
         refusal = self._admit(pod)
-        self._replace_task(run, self._write_status(run, refusal) if refusal else self._live(run))
+        if refusal:
+            self._replace_task(run, lambda: self._write_status(run, refusal))
+        else:
+            self._replace_task(run, lambda: self._live(run))
         return run
 
     def _admit(self, pod: Json) -> Json | None:
@@ -234,7 +224,7 @@ class NodeAgent:
         if asked and done and done >= asked:
             return
         run.checkpoint = wanted
-        self._spawn_for(run, self._save_checkpoint(run))
+        self._spawn_for(run, lambda: self._save_checkpoint(run))
 
     async def _save_checkpoint(self, run: PodRun) -> None:
         await self._sleep(run, "checkpoint-seconds", 1.0)
@@ -271,26 +261,26 @@ class NodeAgent:
             await asyncio.sleep(delay)
             delay = min(delay * 2, 5.0)
 
-    def _replace_task(self, run: PodRun, work: Coroutine[Any, Any, None]) -> None:
+    def _replace_task(self, run: PodRun, work: Work) -> None:
         for task in run.tasks:
             task.cancel()
         run.tasks.clear()
         self._spawn_for(run, work)
 
-    def _spawn_for(self, run: PodRun, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn_for(self, run: PodRun, work: Work) -> None:
         task = self._spawn(work)
         run.tasks.add(task)
         task.add_done_callback(run.tasks.discard)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _spawn(self, work: Work) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(self._guard(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _guard(self, work: Work) -> None:
         try:
-            await work
+            await work()
         except ApiError as error:
             if error.status not in (404, 409, 422):
                 log.warning("kubelet of %s: %s", self.name, error)

@@ -55,7 +55,7 @@ class KubeletFleet:
         for pod in pods:
             agent.on_pod(pod)
         if not agent.stopped:
-            self._spawn(self._introduce(agent))
+            self._introduce_soon(agent)
 
     async def _introduce(self, agent: NodeAgent) -> None:
         try:
@@ -119,7 +119,7 @@ class KubeletFleet:
             meta = {"name": agent.name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]}
             await client.create(LEASES, LEASE_NAMESPACE, {"metadata": meta, "spec": spec})
 
-    def _spawn(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+    def _introduce_soon(self, agent: NodeAgent) -> None:
+        task = asyncio.get_running_loop().create_task(self._introduce(agent))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

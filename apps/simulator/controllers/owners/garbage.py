@@ -5,6 +5,7 @@ Owners and dependents are looked up in the caches by the owner reference that ha
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from apps.simulator.client import (
@@ -40,9 +41,9 @@ class GarbageCollector(Controller):
 
     async def run(self) -> None:
         for kind, store in self._owners.items():
-            store.subscribe(lambda change, kind=kind: self._on_owner(kind, change))
+            store.subscribe(partial(self._on_owner, kind))
         for store in self._dependents:
-            store.subscribe(lambda change, plural=store.resource.plural: self._on_dependent(plural, change))
+            store.subscribe(partial(self._on_dependent, store.resource.plural))
         await super().run()
 
     def _on_owner(self, kind: str, change: Change) -> None:

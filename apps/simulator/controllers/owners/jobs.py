@@ -42,6 +42,8 @@ from apps.simulator.controllers.pace import now, to_text
 
 Json = dict[str, Any]
 
+# Marks the key of a pod that was set free from its Job (not of a Job).
+_ORPHAN = "orphan:"
 _INDEX = "batch.kubernetes.io/job-completion-index"
 
 
@@ -56,9 +58,14 @@ class Jobs(PodOwner):
         self._counted: dict[str, set[str]] = {}
 
     async def sync(self, key: str) -> None:
+        if key.startswith(_ORPHAN):
+            pod = self.pods.get(key.removeprefix(_ORPHAN))
+            if pod and controller_of(pod) is None:
+                await self._strip_tracking(pod)
+            return
         known = self.owners.get(key)
         if known is None:
-            await self._free_orphans(key)
+            await self._free_dependents(key)
             return
         job = self._newest(known)
         pods = self.pods_of(job)
@@ -122,6 +129,13 @@ class Jobs(PodOwner):
             self._streaks.pop(uid, None)
             self._counted.pop(uid, None)
             self.enqueue(key_of(change.object))
+
+    def _on_pod(self, change: Change) -> None:
+        super()._on_pod(change)
+        pod = change.object
+        tracked = TRACKING in (pod["metadata"].get("finalizers") or [])
+        if tracked and controller_of(pod) is None and change.kind != "DELETED":
+            self.enqueue(_ORPHAN + key_of(pod))
 
     def _note_streak(self, job: Json, failed: int, succeeded: int) -> None:
         count, _ = self._streaks.get(uid_of(job), (0, 0.0))
@@ -242,7 +256,7 @@ class Jobs(PodOwner):
         )
         job.setdefault("status", {}).update(body["status"])
 
-    async def _free_orphans(self, key: str) -> None:
+    async def _free_dependents(self, key: str) -> None:
         """The Job is gone: its pods must not hang on the finalizer."""
         namespace, _, name = key.partition("/")
         for pod in self.pods.select("namespace", namespace):

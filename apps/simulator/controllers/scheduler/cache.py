@@ -7,11 +7,11 @@ more. Not here: rules (filters, scores) and the order of the queue.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from apps.simulator.controllers.objects import controller_of, labels_of, node_of, uid_of
+from apps.simulator.controllers.objects import controller_of, labels_of, uid_of
 from apps.simulator.controllers.quantities import effective_requests, parse_quantities
 
 Json = dict[str, Any]
@@ -67,6 +67,11 @@ class PodFacts:
         )
 
     @cached_property
+    def chooses_nodes(self) -> bool:
+        """Has a nodeSelector or a node affinity."""
+        return bool(self.spec.get("nodeSelector") or (self.spec.get("affinity") or {}).get("nodeAffinity"))
+
+    @cached_property
     def affinity_terms(self) -> list[Term]:
         return self._required("podAffinity")
 
@@ -90,10 +95,6 @@ class PodFacts:
     def may_preempt(self) -> bool:
         return self.spec.get("preemptionPolicy") != "Never"
 
-    @property
-    def is_gated(self) -> bool:
-        return bool(self.spec.get("schedulingGates"))
-
     def _required(self, kind: str) -> list[Term]:
         affinity = (self.spec.get("affinity") or {}).get(kind) or {}
         return affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or []
@@ -104,29 +105,22 @@ class NodeFacts:
     """A node and what its pods use of it."""
 
     node: Json
+    name: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
+    taints: list[Json] = field(default_factory=list)
+    is_unschedulable: bool = False
     allocatable: Counter[str] = field(default_factory=Counter)
     used: Counter[str] = field(default_factory=Counter)
     pods: dict[str, PodFacts] = field(default_factory=dict)
     ports: Counter[tuple[str, int]] = field(default_factory=Counter)
 
-    @property
-    def name(self) -> str:
-        return self.node["metadata"]["name"]
-
-    @property
-    def labels(self) -> dict[str, str]:
-        return labels_of(self.node)
-
-    @property
-    def taints(self) -> list[Json]:
-        return self.node["spec"].get("taints") or []
-
-    @property
-    def is_unschedulable(self) -> bool:
-        return bool(self.node["spec"].get("unschedulable"))
-
     def set_node(self, node: Json) -> None:
+        """Read once per change of the node: a decision looks at every node."""
         self.node = node
+        self.name = node["metadata"]["name"]
+        self.labels = labels_of(node)
+        self.taints = node["spec"].get("taints") or []
+        self.is_unschedulable = bool(node["spec"].get("unschedulable"))
         self.allocatable = parse_quantities((node.get("status") or {}).get("allocatable"))
 
     def add(self, pod: PodFacts) -> None:
@@ -140,9 +134,7 @@ class NodeFacts:
             self.ports.subtract(pod.ports)
 
     def copy(self) -> NodeFacts:
-        return NodeFacts(
-            self.node, self.allocatable, Counter(self.used), dict(self.pods), Counter(self.ports)
-        )
+        return replace(self, used=Counter(self.used), pods=dict(self.pods), ports=Counter(self.ports))
 
 
 class SchedulerCache:
@@ -161,7 +153,7 @@ class SchedulerCache:
         name = node["metadata"]["name"]
         facts = self.nodes.get(name)
         if facts is None:
-            facts = self.nodes[name] = NodeFacts(node)
+            facts = self.nodes[name] = NodeFacts(node, name)
             self.order.append(name)
             for place, pod in self._places.values():
                 if place == name:
@@ -216,7 +208,3 @@ class SchedulerCache:
     def find_pods(self) -> list[tuple[PodFacts, NodeFacts]]:
         """Every pod on a known node."""
         return [(pod, node) for node in self.nodes.values() for pod in node.pods.values()]
-
-    @staticmethod
-    def is_waiting(pod: Json) -> bool:
-        return not node_of(pod)

@@ -26,6 +26,7 @@ class Verdict(NamedTuple):
 
 
 FITS = Verdict()
+_HARD = ("NoSchedule", "NoExecute")
 _UNSCHEDULABLE_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
@@ -66,13 +67,13 @@ def run_filters(decision: Decision, node: NodeFacts) -> Verdict:
         tolerates_one(each, _UNSCHEDULABLE_TAINT) for each in spec.get("tolerations") or []
     ):
         return Verdict(("node(s) were unschedulable",), resolvable=False)
-    taint = find_untolerated(spec, node.taints, ("NoSchedule", "NoExecute"))
+    taint = find_untolerated(spec, node.taints, _HARD) if node.taints else None
     if taint:
         text = f"{{{taint['key']}: {taint.get('value') or ''}}}"
         return Verdict((f"node(s) had untolerated taint {text}",), resolvable=False)
-    if not matches_node(spec, node.name, node.labels):
+    if pod.chooses_nodes and not matches_node(spec, node.name, node.labels):
         return Verdict(("node(s) didn't match Pod's node affinity/selector",), resolvable=False)
-    if any(node.ports[port] > 0 for port in pod.ports):
+    if pod.ports and any(node.ports[port] > 0 for port in pod.ports):
         return Verdict(("node(s) didn't have free ports for the requested pod ports",))
     verdict = _check_resources(pod, node)
     if verdict.fits and decision.topology:

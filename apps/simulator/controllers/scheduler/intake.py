@@ -68,8 +68,6 @@ class Intake:
             self.cache.set_node(change.object)
             node = self.cache.nodes[name]
             self.queue.wake_where(lambda pod: _is_concerned(pod) or _could_hold(node, pod))
-        else:
-            self.cache.nodes[name].node = change.object
 
     def _on_pod(self, change: Change) -> None:
         pod = change.object

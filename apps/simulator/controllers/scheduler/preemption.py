@@ -120,7 +120,8 @@ def _started(pod: PodFacts) -> str:
 
 def _split_by_budget(pods: list[PodFacts], budgets: list[Json]) -> tuple[list[PodFacts], list[PodFacts]]:
     left = [int((budget.get("status") or {}).get("disruptionsAllowed") or 0) for budget in budgets]
-    violating, others = [], []
+    violating: list[PodFacts] = []
+    others: list[PodFacts] = []
     for pod in pods:
         breaks = False
         for position, budget in enumerate(budgets):

@@ -42,12 +42,16 @@ def _score_room(pod: PodFacts, node: NodeFacts) -> float:
 
 
 def _count_soft_taints(pod: PodFacts, node: NodeFacts) -> float:
+    if not node.taints:
+        return 0.0
     tolerations = pod.spec.get("tolerations") or []
     soft = (taint for taint in node.taints if taint.get("effect") == "PreferNoSchedule")
     return sum(1 for taint in soft if not tolerates(tolerations, taint))
 
 
 def _sum_preferences(pod: PodFacts, node: NodeFacts) -> float:
+    if not pod.chooses_nodes:
+        return 0.0
     affinity = (pod.spec.get("affinity") or {}).get("nodeAffinity") or {}
     return sum(
         each["weight"]

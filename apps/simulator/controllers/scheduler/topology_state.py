@@ -32,9 +32,9 @@ class TopologyState:
                 self.shift(other, node, 1)
         else:
             for other in cache.anti_affinity_pods.values():
-                node = cache.nodes.get(cache.place_of(other.uid))
-                if node:
-                    self.shift(other, node, 1)
+                place = cache.nodes.get(cache.place_of(other.uid))
+                if place:
+                    self.shift(other, place, 1)
 
     @staticmethod
     def concerns(pod: PodFacts, cache: SchedulerCache) -> bool:
