@@ -57,15 +57,14 @@ def make_template(
 ) -> Json:
     """A pod template with one container. CPU and memory default to 8 cores and 64 GiB per GPU.
     stays: tolerates the trouble of its node for ever."""
+    image = image or f"registry.example/{name}:1"
     requests = {"cpu": str(cpu or gpus * 8 or 1), "memory": f"{memory_gib or gpus * 64 or 2}Gi"}
     resources: Json = {"requests": requests, "limits": {"memory": requests["memory"]}}
     if gpus:
         resources["limits"][resource] = str(gpus)
         requests[resource] = str(gpus)
     spec: Json = {
-        "containers": [
-            {"name": "main", "image": image or f"registry.example/{name}:1", "resources": resources}
-        ],
+        "containers": [{"name": "main", "image": image, "resources": resources}],
         "restartPolicy": restart,
         "terminationGracePeriodSeconds": grace,
         "priorityClassName": priority,

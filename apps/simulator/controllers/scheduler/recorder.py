@@ -14,6 +14,8 @@ from apps.simulator.controllers.pace import now, to_micro_text
 Json = dict[str, Any]
 log = logging.getLogger(__name__)
 
+_REMEMBERED = 20_000
+
 
 class EventRecorder:
     def __init__(self, client: KubernetesClient, controller: str) -> None:
@@ -27,6 +29,8 @@ class EventRecorder:
         meta = pod["metadata"]
         if self._last.get(meta["uid"]) == reason + note:
             return
+        if len(self._last) >= _REMEMBERED:
+            self._last.clear()
         self._last[meta["uid"]] = reason + note
         moment = now()
         body = {
@@ -53,9 +57,6 @@ class EventRecorder:
         task = asyncio.get_running_loop().create_task(self._write(meta["namespace"], body))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    def forget(self, uid: str) -> None:
-        self._last.pop(uid, None)
 
     async def _write(self, namespace: str, body: Json) -> None:
         try:
