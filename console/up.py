@@ -43,14 +43,8 @@ class Console:
         web_port = self.options.port or _usual_or_free_port()
         say("Starting PostgreSQL and Valkey ...")
         self._start_servers()
-        say(f"Starting the simulated cluster ({self.options.nodes or 'scene ' + self.options.scene}) ...")
-        cluster, kubeconfig, api = self._start_cluster()
-        say("Preparing the database ...")
-        logins = self._prepare()
-        cluster.wait_until(kubeconfig.exists)
+        logins, api, kubeconfig = self._start_cluster_and_prepare()
         self._start_steering()
-        # A simulated cluster is built anew at every start, so its identity is new as well.
-        self._run("manage.py", "register_cluster", CLUSTER, "--kubeconfig", str(kubeconfig), "--rebuilt")
         say("Starting web, worker, beat and watcher ...")
         url = self._start_console(web_port)
         return {"url": url, **logins, "simulated_api": api, "kubeconfig": str(kubeconfig)}
@@ -95,6 +89,21 @@ class Console:
     def _certificates(self) -> Path:
         return self.place.folder / "steering"
 
+    def _start_cluster_and_prepare(self) -> tuple[dict[str, str], str, Path]:
+        """Both take seconds, so the simulated cluster comes up while the tables are made."""
+        if self.options.kubeconfig:
+            kubeconfig = Path(self.options.kubeconfig).resolve()
+            logins = self._prepare()
+            self._run("manage.py", "register_cluster", CLUSTER, "--kubeconfig", str(kubeconfig), "--replace")
+            return logins, "", kubeconfig
+        say(f"Starting the simulated cluster ({self.options.nodes or 'scene ' + self.options.scene}) ...")
+        cluster, kubeconfig, api = self._start_cluster()
+        logins = self._prepare()
+        cluster.wait_until(kubeconfig.exists)
+        # A simulated cluster is built anew at every start, so its identity is new as well.
+        self._run("manage.py", "register_cluster", CLUSTER, "--kubeconfig", str(kubeconfig), "--rebuilt")
+        return logins, api, kubeconfig
+
     def _start_cluster(self) -> tuple[Child, Path, str]:
         kubeconfig = self.place.folder / "demo.kubeconfig"
         kubeconfig.unlink(missing_ok=True)
@@ -119,6 +128,7 @@ class Console:
 
     def _prepare(self) -> dict[str, str]:
         """Tables, static files, certificate, and two people whose passwords stay the same ever after."""
+        say("Preparing the database ...")
         added = json.loads(self._run("-m", "console.prepare", str(self._certificates)))
         kept = self.place.read_secret_json("logins.json") | added
         self.place.write_secret_json("logins.json", kept)
@@ -212,6 +222,7 @@ def read_options(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--cluster-port", type=int, default=0, help="port of the simulated API server")
     parser.add_argument("--data", default=os.environ.get("CONSOLE_DATA", str(DEFAULT_FOLDER)))
+    parser.add_argument("--kubeconfig", default="", help="watch this cluster instead of a simulated one")
     parser.add_argument("--scene", default="fragmented", help="scene of the simulated cluster")
     parser.add_argument("--nodes", default="", help="node list CSV instead of a scene")
     parser.add_argument("--pods", default="", help="pod list CSV, with --nodes")
@@ -258,11 +269,12 @@ def tell(answer: dict[str, str], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(answer), flush=True)
         return
+    cluster = answer["simulated_api"] or "the cluster of your kubeconfig"
     print(
         f"\nGPU Defrag Console is ready: {answer['url']}\n"
         f"  plans, starts, administers:  {answer['username']} / {answer['password']}\n"
         f"  approves:                    {answer['approver_username']} / {answer['approver_password']}\n"
-        f"  simulated Kubernetes API:    {answer['simulated_api']}  (KUBECONFIG={answer['kubeconfig']})\n"
+        f"  Kubernetes API:              {cluster}  (KUBECONFIG={answer['kubeconfig']})\n"
         f"Ctrl-C ends everything; the data stay.",
         flush=True,
     )
