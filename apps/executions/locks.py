@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from django.db import connection, transaction
 
@@ -92,7 +93,7 @@ def hold_fence(lease: Lease) -> Iterator[Execution]:
         yield row
 
 
-def _fetch_fence(statement: str, **values: object) -> int | None:
+def _fetch_fence(statement: str, **values: Any) -> int | None:
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
         row = cursor.fetchone()

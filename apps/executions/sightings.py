@@ -121,7 +121,8 @@ def oldest(pods: Iterable[Json]) -> Json | None:
 def _count(container: Json, resource: str) -> int:
     resources = container.get("resources") or {}
     amount = (resources.get("limits") or {}).get(resource) or (resources.get("requests") or {}).get(resource)
-    return int(amount) if str(amount).isdigit() else 0
+    text = str(amount)
+    return int(text) if text.isdigit() else 0
 
 
 def _metadata(thing: Json | None) -> Json:

@@ -6,6 +6,7 @@ Taken while our cordons of freed nodes still stand: a moment later anybody may u
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 from apps.executions import ledger
@@ -40,14 +41,14 @@ def verify_outcome(context: Context) -> None:
         row.save(update_fields=["outcome"])
 
 
-def find_successors(steps: list[Step]) -> dict[str, str]:
+def find_successors(steps: Sequence[Step]) -> dict[str, str]:
     """UID of each moved pod -> UID of its replacement, as the ledger knows them."""
     landed = [step for step in steps if step.kind == StepKind.AWAIT_REPLACEMENT]
     pairs = {step.params["uid"]: step.observed.get("seen", {}).get("replacement", "") for step in landed}
     return {old: new for old, new in pairs.items() if new}
 
 
-def as_carried_out(plan: Plan, steps: list[Step], after: Snapshot) -> Plan:
+def as_carried_out(plan: Plan, steps: Sequence[Step], after: Snapshot) -> Plan:
     """Without the moves of pods that ended by themselves, and with the hand-overs as the gang took them:
     its pods are alike, and which one starts on which of its nodes is the scheduler's choice."""
     ended = {
