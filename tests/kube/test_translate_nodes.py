@@ -279,6 +279,16 @@ def test_other_vendors_are_devices_too(resource, vendor):
     assert (found.vendor, found.gpu_resource, len(found.gpus)) == (vendor, resource, 4)
 
 
+def test_an_ascend_node_is_named_by_its_plugins_label_and_by_no_other_use_of_it():
+    raw = node(labels={"accelerator": "huawei-Ascend910"})
+    del raw["metadata"]["labels"]["nvidia.com/gpu.product"]
+    raw["status"]["capacity"]["huawei.com/Ascend910"] = "8"
+    del raw["status"]["capacity"]["nvidia.com/gpu"]
+    assert read(raw).model == "Ascend910"
+    raw["metadata"]["labels"]["accelerator"] = "nvidia"
+    assert read(raw).model == ""
+
+
 @pytest.mark.parametrize(
     "resource", ["rdma/hca", "nvidia.com/gpumem", "hugepages-2Mi", "example.com/licence"]
 )

@@ -66,7 +66,7 @@ def read_gpu_facts(
         resource = "nvidia.com/gpu"
     if not resource:
         return GpuFacts()
-    product = next((labels[key] for key in MODEL_LABELS if labels.get(key)), "")
+    product = next((labels[key] for key in MODEL_LABELS if labels.get(key)), "") or _ascend_model(labels)
     strategy = labels.get("nvidia.com/mig.strategy", "")
     if product.endswith("-MIG-INVALID"):
         warn("the MIG layout is invalid for mig.strategy=single (MIG-INVALID): the node offers no instances")
@@ -176,6 +176,12 @@ def _gke_clients(labels: Mapping[str, str]) -> int | None:
 
 def _model(product: str) -> str:
     return MIG_SUFFIX.sub("", product.removesuffix("-SHARED"))[:100]
+
+
+def _ascend_model(labels: Mapping[str, str]) -> str:
+    """Huawei's plugin labels its nodes `accelerator: huawei-Ascend910`; others use that key otherwise."""
+    told = labels.get("accelerator", "")
+    return told.removeprefix("huawei-") if told.startswith("huawei-") else ""
 
 
 def _is_single_mig(product: str) -> bool:

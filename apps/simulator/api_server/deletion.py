@@ -101,10 +101,7 @@ def remove(cluster: Cluster, kind: Kind, current: Stored, options: DeleteOptions
                 return current, False
             return _drop(cluster, kind, current, options, None), True
     else:
-        if options.propagation in GC_FINALIZERS:
-            finalizers = metadata.setdefault("finalizers", [])
-            if GC_FINALIZERS[options.propagation] not in finalizers:
-                finalizers.append(GC_FINALIZERS[options.propagation])
+        _mark_for_collector(kind, metadata, options)
         stays = metadata.get("finalizers") or _holds(kind, obj)
         if not graceful and not stays:
             return _drop(cluster, kind, current, options, None), True
@@ -120,6 +117,15 @@ def remove(cluster: Cluster, kind: Kind, current: Stored, options: DeleteOptions
     if metadata.get("finalizers") or _holds(kind, obj) or metadata.get("deletionGracePeriodSeconds"):
         return marked, False
     return _drop(cluster, kind, marked, options, marked), True
+
+
+def _mark_for_collector(kind: Kind, metadata: dict[str, Any], options: DeleteOptions) -> None:
+    """The finalizer by which the garbage collector learns what becomes of the dependents."""
+    # A Job deleted without a word leaves its pods behind; every other kind takes them along.
+    propagation = options.propagation or ("Orphan" if kind.resource == "jobs" else "")
+    finalizer = GC_FINALIZERS.get(propagation)
+    if finalizer and finalizer not in metadata.setdefault("finalizers", []):
+        metadata["finalizers"].append(finalizer)
 
 
 def _drop(

@@ -101,6 +101,17 @@ def test_37_propagation_is_left_to_the_garbage_collector_by_a_finalizer(api, pol
     assert api.delete(f"{path}/d").json["kind"] == "Status"
 
 
+def test_37_a_job_deleted_without_a_word_leaves_its_pods_behind(api):
+    path = "/apis/batch/v1/namespaces/default/jobs"
+    container = {"name": "c", "image": "i"}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    api.post(path, {"metadata": {"name": "j"}, "spec": {"template": template}})
+    assert api.delete(f"{path}/j").json["metadata"]["finalizers"] == ["orphan"]
+    api.patch(f"{path}/j", {"metadata": {"finalizers": None}})
+    api.post(path, {"metadata": {"name": "j"}, "spec": {"template": template}})
+    assert api.delete(f"{path}/j", {"propagationPolicy": "Background"}).json["kind"] == "Status"
+
+
 def test_37_a_namespace_stays_terminating_until_it_is_finalized(api):
     api.post("/api/v1/namespaces", {"metadata": {"name": "ending"}})
     api.post("/api/v1/namespaces/ending/configmaps", {"metadata": {"name": "a"}})
