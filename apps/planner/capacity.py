@@ -16,8 +16,11 @@ from apps.planner.resources import Demand
 from apps.planner.rooms import WHOLE, Room
 from apps.planner.topology import largest_group
 
-MOST_STATES = 4000
+MOST_STATES = 1500
 MOST_PACKINGS = 200
+FEW_STATES = 250
+FEW_SHAPES = 6
+"""For a node that stands alone: listing pays only where it is quick, counts do as well."""
 Packing = tuple[int, ...]
 
 
@@ -129,7 +132,9 @@ def amount_of(demand: Demand, name: str, by_device: bool = True) -> int:
     return next((amount for key, amount in demand.resources if key == name), 0)
 
 
-def list_packings(capacity: Capacity, shapes: Sequence[Shape]) -> list[Packing] | None:
+def list_packings(
+    capacity: Capacity, shapes: Sequence[Shape], most_states: int = MOST_STATES
+) -> list[Packing] | None:
     """The maximal sets of arrivals, as counts per shape; None if they are too many to list.
 
     Exact, devices of fractions included (each distinct device is tried).
@@ -144,11 +149,12 @@ def list_packings(capacity: Capacity, shapes: Sequence[Shape]) -> list[Packing] 
         if state in seen:
             continue
         seen.add(state)
-        if len(seen) > MOST_STATES:
+        if len(seen) > most_states:
             return None
         step, devices, left, packing = state
         if step == len(order):
-            found.add(packing)
+            if not _takes_more(capacity, shapes, order, (devices, left, packing)):
+                found.add(packing)
             continue
         at = order[step]
         stack.append((step + 1, devices, left, packing))
@@ -159,6 +165,18 @@ def list_packings(capacity: Capacity, shapes: Sequence[Shape]) -> list[Packing] 
         stack.extend((step, rest, spare, grown) for rest, spare in after)
     maximal = keep_maximal(found)
     return maximal if len(maximal) <= MOST_PACKINGS else None
+
+
+def _takes_more(
+    capacity: Capacity,
+    shapes: Sequence[Shape],
+    order: Sequence[int],
+    state: tuple[tuple[int, ...], tuple[int, ...], Packing],
+) -> bool:
+    devices, left, packing = state
+    return any(
+        packing[at] < capacity.most[at] and _take(shapes[at].demand, devices, left, capacity) for at in order
+    )
 
 
 def keep_maximal(packings: set[Packing]) -> list[Packing]:

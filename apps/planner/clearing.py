@@ -41,15 +41,38 @@ class Clearing:
         return len(self.victims), self.cost, -int(self.frees)
 
 
-class NodeClearing:
-    """The movable pods of one node in groups of interchangeable ones, cheapest first in each."""
+def group_pods(board: Board, node_name: str, by_device: bool) -> list[list[Pod]]:
+    """The movable pods of one node in groups of interchangeable ones, cheapest first in each.
 
-    def __init__(self, board: Board, node_name: str, wanted: Demand) -> None:
+    by_device: pods on different GPUs are not interchangeable, since links between GPUs are wanted.
+    """
+    room = board.final.by_node[node_name]
+    groups: dict[tuple[object, ...], list[Pod]] = {}
+    placed = {move.pod.uid for move in board.moves} | {pod.uid for pod, _ in board.started}
+    for uid in sorted(room.pods):
+        pod = room.pods[uid]
+        if uid in placed or not board.may_leave(pod) or not board.has_target(pod, node_name):
+            continue
+        is_share = 0 < board.final.demand(pod).milli < WHOLE
+        places = room.taken[uid] if by_device or is_share else ()
+        groups.setdefault((shape_key(board, pod), places), []).append(pod)
+    ordered = [sorted(pods, key=lambda pod: (board.cost(pod), pod.uid)) for pods in groups.values()]
+    ordered.sort(key=lambda pods: (-board.final.demand(pods[0]).gpu_milli, board.cost(pods[0]), pods[0].uid))
+    return ordered
+
+
+class NodeClearing:
+    """What has to leave one node for one demand. groups: from `group_pods`, if known already."""
+
+    def __init__(
+        self, board: Board, node_name: str, wanted: Demand, groups: list[list[Pod]] | None = None
+    ) -> None:
         self.board = board
         self.room: Room = board.final.by_node[node_name]
         self.name = node_name
         self.wanted = wanted
-        self.groups = self._group_pods()
+        known = group_pods(board, node_name, wanted.link is not None) if groups is None else groups
+        self.groups = [group for group in known if self._helps(group[0])]
         self.sizes = tuple(len(group) for group in self.groups)
         self.is_complete = True
 
@@ -128,26 +151,6 @@ class NodeClearing:
                 return False
             free = tuple(at for at in free if at not in group)
         return True
-
-    def _group_pods(self) -> list[list[Pod]]:
-        board, room = self.board, self.room
-        groups: dict[tuple[object, ...], list[Pod]] = {}
-        moved = {move.pod.uid for move in board.moves} | {pod.uid for pod, _ in board.started}
-        for uid in sorted(room.pods):
-            pod = room.pods[uid]
-            if uid in moved or not self._helps(pod) or not board.may_leave(pod):
-                continue
-            if not board.has_target(pod, self.name):
-                continue
-            demand = board.final.demand(pod)
-            exact = self.wanted.link is not None or 0 < demand.milli < WHOLE
-            places = room.taken[uid] if exact else ()
-            groups.setdefault((shape_key(board, pod), places), []).append(pod)
-        ordered = [sorted(pods, key=lambda pod: (board.cost(pod), pod.uid)) for pods in groups.values()]
-        ordered.sort(
-            key=lambda pods: (-board.final.demand(pods[0]).gpu_milli, board.cost(pods[0]), pods[0].uid)
-        )
-        return ordered
 
     def _helps(self, pod: Pod) -> bool:
         """Whether its leaving gives back anything that is wanted."""

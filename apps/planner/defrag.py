@@ -171,13 +171,14 @@ def _as_plan(
     moves = describe_moves(board, unlock_reasons(board))
     freed = newly_free(board)
     bound = found.bound or 0
+    milli = sum(board.final.demand(pod).gpu_milli for pod, _ in board.started)
     proven = bool(unlocked) and found.exact and bound == len(moves)
     return Plan(
         goal=Goal.UNLOCK,
         moves=moves,
         freed_nodes=freed,
         unlocked=tuple(one.key for one in unlocked),
-        unlocked_gpus=sum(board.final.demand(pod).gpu_milli for pod, _ in board.started) // 1000,
+        unlocked_gpus=milli // 1000,
         hand_overs=describe_hand_overs(board),
         cost=round(sum(move.cost for move in moves), 3),
         lower_bound=float(bound),
@@ -185,8 +186,8 @@ def _as_plan(
         proven_optimal=proven,
         relaxed=(RESTRICTION, DEVICES_OPEN),
         refused=refused,
-        sentence=unlock_sentence(unlocked, len(moves), len(freed))
+        sentence=unlock_sentence(unlocked, len(moves), len(freed), milli)
         if unlocked
         else "Nothing can be unlocked.",
-        measures={"unlocked_pods": float(len(board.started))},
+        measures={"unlocked_pods": float(len(board.started)), "unlocked_gpu_milli": float(milli)},
     )

@@ -55,9 +55,8 @@ def choose_free_nodes(board: Board, max_moves: int, deadline: Deadline) -> Freed
     if _value(board, freed) >= (bound, -_fewest_guests(candidates, bound), -sum(one.cost for one in ideal)):
         return FreedNodes(freed, bound, proven=True, refused=refused)
     useful = _worth_asking(candidates, max_moves, len(freed), len(board.moves))
-    answer = FreeNodesProgram(Board(board.snapshot, board.policy), useful, max_moves).solve(
-        len(freed), deadline
-    )
+    program = FreeNodesProgram(Board(board.snapshot, board.policy), useful, max_moves, deadline)
+    answer = program.solve(len(freed))
     if answer is None:
         return FreedNodes(freed, bound, refused=refused)
     freed = _keep_better(board, mark, freed, answer, useful)

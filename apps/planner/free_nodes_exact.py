@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from apps.planner.capacity import (
+    FEW_SHAPES,
+    FEW_STATES,
+    MOST_STATES,
     Capacity,
     Packing,
     Shape,
@@ -48,20 +51,23 @@ class NodeClass:
 
 
 class FreeNodesProgram:
-    def __init__(self, board: Board, candidates: Sequence[Candidate], max_moves: int) -> None:
+    def __init__(
+        self, board: Board, candidates: Sequence[Candidate], max_moves: int, deadline: Deadline
+    ) -> None:
         """The board as it is before any move."""
         self.board = board
         self.max_moves = max_moves
         self.candidates = {candidate.node: candidate for candidate in candidates}
         self.shapes = _collect_shapes(board, candidates)
-        self._listed: dict[Capacity, list[Packing] | None] = {}
+        self.deadline = deadline
+        self._listed: dict[tuple[Capacity, int], list[Packing] | None] = {}
         self.classes = self._group_nodes()
         self.program = Program()
         self._fill()
 
-    def solve(self, at_least: int, deadline: Deadline) -> ExactAnswer | None:
+    def solve(self, at_least: int) -> ExactAnswer | None:
         """at_least: what is known to be reachable. None: no answer in time."""
-        first = self.program.solve(deadline)
+        first = self.program.solve(self.deadline)
         if first is None:
             return None
         bound, freed = int(-first.bound + 1e-6), round(-first.objective)
@@ -70,14 +76,14 @@ class FreeNodesProgram:
         guests = {column: float(sum(one.guests or ())) for one in self.classes for column in one.emptied}
         self.program.add_row(dict.fromkeys(guests, 1.0), low=freed)
         self.program.set_costs(guests)
-        second = self.program.solve(deadline)
+        second = self.program.solve(self.deadline)
         if second is None or not second.values:
             return self._answer(first, bound, False)
         self.program.add_row(guests, high=round(second.objective))
         self.program.set_costs(
             {column: self._cost(nodes[0]) for one in self.classes for column, nodes in one.emptied.items()}
         )
-        third = self.program.solve(deadline, most_nodes=MOST_NODES_FOR_COST)
+        third = self.program.solve(self.deadline, most_nodes=MOST_NODES_FOR_COST)
         best = second if third is None or not third.values else third
         return self._answer(best, bound, first.proven and second.proven)
 
@@ -114,17 +120,21 @@ class FreeNodesProgram:
         """A class keeps together if its packings can be listed; else each node stands alone."""
         if one.capacity.is_useless:
             return [one]
-        shares = any(self.shapes[at].is_share for at, most in enumerate(one.capacity.most) if most)
-        packings = self._packings(one.capacity) if len(one.nodes) > 1 or shares else None
+        coming = [self.shapes[at] for at, most in enumerate(one.capacity.most) if most]
+        shares = len(coming) <= FEW_SHAPES and any(shape.is_share for shape in coming)
+        packings = None
+        if (len(one.nodes) > 1 or shares) and not self.deadline():
+            packings = self._packings(one.capacity, MOST_STATES if len(one.nodes) > 1 else FEW_STATES)
         if packings is not None:
             one.packings = [(-1, packing) for packing in packings]
             return [one]
         return [NodeClass(one.key, [name], one.capacity, one.guests) for name in one.nodes]
 
-    def _packings(self, capacity: Capacity) -> list[Packing] | None:
-        if capacity not in self._listed:
-            self._listed[capacity] = list_packings(capacity, self.shapes)
-        return self._listed[capacity]
+    def _packings(self, capacity: Capacity, most_states: int) -> list[Packing] | None:
+        key = (capacity, most_states)
+        if key not in self._listed:
+            self._listed[key] = list_packings(capacity, self.shapes, most_states)
+        return self._listed[key]
 
     def _fill(self) -> None:
         program = self.program

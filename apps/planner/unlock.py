@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
-from apps.planner.clearing import Clearing, NodeClearing, Price
+from apps.planner.clearing import Clearing, NodeClearing, Price, group_pods
 from apps.planner.inventory import Pod
 from apps.planner.placement import Board
 from apps.planner.unlock_exact import UnlockProgram, could_hold, most_per_node
@@ -35,6 +35,8 @@ class ClearingTable:
 
     def __init__(self, board: Board) -> None:
         self.board = board
+        self.is_complete = True
+        self._groups: dict[tuple[str, bool], tuple[int, list[list[Pod]]]] = {}
         self._known: dict[tuple[object, ...], tuple[int, int, list[Clearing]]] = {}
 
     def options(self, pod: Pod, node_name: str, starts: int, most_moves: int) -> list[Clearing]:
@@ -43,10 +45,20 @@ class ClearingTable:
         known = self._known.get(key)
         if known is not None and known[0] == version and (known[1] >= most_moves or known[2]):
             return [option for option in known[2] if len(option.victims) <= most_moves]
-        node = NodeClearing(self.board, node_name, self.board.final.demand(pod))
+        demand = self.board.final.demand(pod)
+        groups = self._groups_of(node_name, demand.link is not None)
+        node = NodeClearing(self.board, node_name, demand, groups)
         found = node.find(starts, most_moves)
+        # What was found first is the fewest; a search that gave up before that proves nothing.
+        self.is_complete = self.is_complete and (node.is_complete or bool(found))
         self._known[key] = (version, most_moves, found)
         return found
+
+    def _groups_of(self, node_name: str, by_device: bool) -> list[list[Pod]]:
+        version, key = self.board.version[node_name], (node_name, by_device)
+        if key not in self._groups or self._groups[key][0] != version:
+            self._groups[key] = (version, group_pods(self.board, node_name, by_device))
+        return self._groups[key][1]
 
     def fewest(self, pod: Pod, node_name: str, starts: int, most_moves: int) -> Clearing | None:
         return next(iter(self.options(pod, node_name, starts, most_moves)), None)
@@ -93,7 +105,7 @@ def _unlock_shape(
     bound = count_moves(ideal)
     choice = _try_choices(board, table, pods, ideal, most_moves, deadline)
     if choice is not None and price(choice) <= price(ideal):
-        return Found(choice, bound)
+        return _found(choice, bound, table)
     kept = board.kept_since(mark)
     board.undo(mark)
     program = UnlockProgram(board, pods, most_moves if choice is None else count_moves(choice))
@@ -102,11 +114,15 @@ def _unlock_shape(
         bound = max(bound, answer.bound)
         better = choice is None or price(answer.clearings) < price(choice)
         if answer.clearings and better and program.realise(answer):
-            return Found(list(answer.clearings), bound)
+            return _found(list(answer.clearings), bound, table)
     if choice is None:
         return None
     board.redo(kept)
-    return Found(choice, bound)
+    return _found(choice, bound, table)
+
+
+def _found(choice: list[Clearing], bound: int, table: ClearingTable) -> Found:
+    return Found(choice, bound if table.is_complete else 0, table.is_complete)
 
 
 def _try_choices(

@@ -76,7 +76,7 @@ def unlock_reasons(board: Board) -> dict[str, str]:
     }
 
 
-def unlock_sentence(waiting: Sequence[WaitingWorkload], moves: int, whole_nodes: int) -> str:
+def unlock_sentence(waiting: Sequence[WaitingWorkload], moves: int, whole_nodes: int, gpu_milli: int) -> str:
     """ "25 A100s are free, but the best node has 5; moving 7 pods frees 3 whole nodes." """
     first = waiting[0]
     gain = (
@@ -85,8 +85,8 @@ def unlock_sentence(waiting: Sequence[WaitingWorkload], moves: int, whole_nodes:
         else f"makes room for {count(len(first.pods), 'pod')}"
     )
     if len(waiting) > 1:
-        gpus = sum(one.gpus for one in waiting)
-        return f"{_moving(moves)} lets {count(len(waiting), 'waiting workload')} start, {gpus} GPUs in all."
+        what = _moving(moves) + " lets" if moves else "Without any move there is room to let"
+        return f"{what} {count(len(waiting), 'waiting workload')} start, {gpu_milli / 1000:g} GPUs in all."
     if not moves:
         return f"{first.display} fits as the cluster is; nothing has to move."
     if first.best_node and first.gpus_per_pod:

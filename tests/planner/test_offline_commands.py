@@ -43,13 +43,13 @@ def trace(tmp_path):
     return {name: str(path) for name, path in paths.items()}
 
 
-def answer(capsys, *arguments, **options):
+def answer(capfd, *arguments, **options):
     call_command(*arguments, json=True, **options)
-    return json.loads(capsys.readouterr().out)
+    return json.loads(capfd.readouterr().out)
 
 
-def test_measure_answers_for_a_trace(trace, capsys):
-    report = answer(capsys, "measure", **trace)
+def test_measure_answers_for_a_trace(trace, capfd):
+    report = answer(capfd, "measure", **trace)
 
     assert report["idle_milli"] == 8500
     assert report["free_nodes"] == {"4": 1}
@@ -57,15 +57,15 @@ def test_measure_answers_for_a_trace(trace, capsys):
     assert [node["name"] for node in report["nodes"]] == ["n0", "n1", "n2"]
 
 
-def test_measure_takes_another_workload(trace, capsys):
-    with_own = answer(capsys, "measure", **trace)
-    with_other = answer(capsys, "measure", workload=trace["placed"], **trace)
+def test_measure_takes_another_workload(trace, capfd):
+    with_own = answer(capfd, "measure", **trace)
+    with_other = answer(capfd, "measure", workload=trace["placed"], **trace)
 
     assert with_own["fragmentation_numerator"] == with_other["fragmentation_numerator"]
 
 
-def test_make_plan_frees_nodes_of_a_trace(trace, capsys):
-    plan = answer(capsys, "make_plan", goal="free-nodes", max_moves=3, **trace)
+def test_make_plan_frees_nodes_of_a_trace(trace, capfd):
+    plan = answer(capfd, "make_plan", goal="free-nodes", max_moves=3, **trace)
 
     assert plan["freed_nodes"] == ["n0"]
     assert [(move["pod"], move["source"], move["target"]) for move in plan["moves"]] == [
@@ -74,18 +74,18 @@ def test_make_plan_frees_nodes_of_a_trace(trace, capsys):
     assert (plan["proven_optimal"], plan["gap"]) == (True, 0.0)
 
 
-def test_make_plan_unlocks_all_that_waits_or_one_by_name(trace, capsys):
-    everything = answer(capsys, "make_plan", goal="unlock", max_moves=3, **trace)
-    named = answer(capsys, "make_plan", goal="unlock", max_moves=3, workload="default/big", **trace)
+def test_make_plan_unlocks_all_that_waits_or_one_by_name(trace, capfd):
+    everything = answer(capfd, "make_plan", goal="unlock", max_moves=3, **trace)
+    named = answer(capfd, "make_plan", goal="unlock", max_moves=3, workload="default/big", **trace)
 
     assert everything["unlocked"] == named["unlocked"] == ["default/big"]
     assert named["unlocked_gpus"] == 4
 
 
-def test_without_json_people_read_sentences(trace, capsys):
+def test_without_json_people_read_sentences(trace, capfd):
     call_command("measure", **trace)
     call_command("make_plan", goal="free-nodes", max_moves=3, **trace)
-    out = capsys.readouterr().out
+    out = capfd.readouterr().out
 
     assert "Idle: 8.50 of 12 GPUs" in out
     assert "Moving 1 pod frees 1 whole node with 4 GPUs." in out
@@ -123,12 +123,12 @@ def test_a_dump_that_cannot_be_opened_is_exit_2(tmp_path):
     assert caught.value.returncode == 2
 
 
-def test_a_dump_is_measured_and_planned(tmp_path, capsys):
+def test_a_dump_is_measured_and_planned(tmp_path, capfd):
     dump = tmp_path / "dump.json"
     dump.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": _objects()}))
 
-    report = answer(capsys, "measure", str(dump))
-    plan = answer(capsys, "make_plan", str(dump), goal="free-nodes", max_moves=5)
+    report = answer(capfd, "measure", str(dump))
+    plan = answer(capfd, "make_plan", str(dump), goal="free-nodes", max_moves=5)
 
     assert report["idle_milli"] == 4000
     assert [(move["source"], move["target"]) for move in plan["moves"]] == [("g1", "g2")]

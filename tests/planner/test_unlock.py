@@ -193,6 +193,18 @@ def test_among_equals_what_costs_fewest_moves_per_gpu_comes_first():
     assert plan.moves == ()
 
 
+def test_a_plan_for_the_whole_queue_says_how_many_start_and_with_how_many_gpus():
+    snapshot = cluster("a1 a...\na2 ....\na3 AAA.", waiting("ml/one", gpus=4), waiting("ml/two", gpus=4))
+    easy = cluster("a1 ....\na2 ....", waiting("ml/one", gpus=4), waiting("ml/two", gpus=4))
+
+    assert unlock(snapshot, workload=None).sentence == (
+        "Moving 1 pod lets 2 waiting workloads start, 8 GPUs in all."
+    )
+    assert unlock(easy, workload=None).sentence == (
+        "Without any move there is room to let 2 waiting workloads start, 8 GPUs in all."
+    )
+
+
 def test_a_budget_limits_each_wave_of_an_unlock():
     pods = {name: {"labels": {"app": "db"}} for name in ("a1-a", "a1-b")}
     snapshot = cluster(
