@@ -122,7 +122,7 @@ def remove(cluster: Cluster, kind: Kind, current: Stored, options: DeleteOptions
 def _mark_for_collector(kind: Kind, metadata: dict[str, Any], options: DeleteOptions) -> None:
     """The finalizer by which the garbage collector learns what becomes of the dependents."""
     # A Job deleted without a word leaves its pods behind; every other kind takes them along.
-    propagation = options.propagation or ("Orphan" if kind.resource == "jobs" else "")
+    propagation = options.propagation or ("Orphan" if (kind.group, kind.plural) == ("batch", "jobs") else "")
     finalizer = GC_FINALIZERS.get(propagation)
     if finalizer and finalizer not in metadata.setdefault("finalizers", []):
         metadata["finalizers"].append(finalizer)
