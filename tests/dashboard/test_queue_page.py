@@ -4,12 +4,14 @@ import time
 
 import pytest
 
+from apps.plans import services
+from apps.plans.computing import compute_draft
 from apps.plans.models import Plan
 from tests.dashboard.conftest import log_in, make_picture
 from tests.dashboard.pictures import Board
 from tests.dashboard.test_grid_pages import text_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = pytest.mark.django_db(transaction=True)
 QUEUE = "/clusters/gpu-east-1/queue/"
 
 
@@ -52,3 +54,15 @@ def test_the_queue_can_be_exported(viewer, picture):
     client = log_in(viewer)
     assert client.get(f"{QUEUE[:-1]}.json").json()["pending"][0]["workload"] == "default/llama-70b"
     assert "default/llama-70b" in client.get(f"{QUEUE[:-1]}.csv").content.decode()
+
+
+def test_the_sentence_on_the_grid_says_what_its_plan_would_do(planner, picture, cluster):
+    plan = services.request_plan(actor=planner, cluster=cluster, goal="unlock", workload="default/llama-70b")
+    grid = "/clusters/gpu-east-1/"
+    assert (
+        "Moving"
+        not in text_of(log_in(planner).get(grid)).partition("Review plan")[0].rpartition("llama-70b")[2]
+    )
+    compute_draft(plan.pk)
+    page = text_of(log_in(planner).get(grid))
+    assert "the best node has 6. Moving 6 pods frees 3 nodes. Review plan" in page

@@ -15,8 +15,8 @@ from apps.dashboard.reading.plain import shown, visible
 from apps.planner.plan import Move
 
 ROW, HEAD, BREAK = 30, 30, 14
-FLOW = 268
-NOTE = 150
+FLOW = 256
+NOTE = 170
 
 
 @dataclass(frozen=True, slots=True)

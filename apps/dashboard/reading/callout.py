@@ -11,6 +11,7 @@ from apps.accounts import queries as accounts
 from apps.accounts.rights import Action
 from apps.clusters.models import Cluster
 from apps.dashboard.reading.nodes import LINK_WORDS
+from apps.dashboard.reading.plan_page import gain
 from apps.dashboard.reading.times import duration, seconds_since
 from apps.dashboard.reading.words import plural
 from apps.pending import queries as pending
@@ -48,9 +49,17 @@ def call_out(user: Any, cluster: Cluster, picture: Snapshot) -> CallOut | None:
     plan = open_plan_for(user, cluster, first.key)
     if plan is not None:
         href = reverse("plan", args=[cluster.name, plan.pk])
-        return CallOut(first.display, text, f"Review plan {plan.pk}", href)
+        return CallOut(first.display, f"{text}{_offer(plan)}", f"Review plan {plan.pk}", href)
     may_plan = accounts.may(user, Action.PLAN, cluster)
     return CallOut(first.display, text, workload=first.key if may_plan and can_plan(first) else "")
+
+
+def _offer(plan: Plan) -> str:
+    """ " Moving 7 pods frees 3 nodes.", once the plan is computed."""
+    version = plans.current_version(plan)
+    if version is None or not version.body["moves"]:
+        return ""
+    return f" Moving {plural(len(version.body['moves']), 'pod')} {gain(plans.open_plan(version))}."
 
 
 def open_plan_for(user: Any, cluster: Cluster, workload: str) -> Plan | None:

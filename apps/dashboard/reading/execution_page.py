@@ -193,7 +193,8 @@ def _cell(step: Step | None, start: datetime | None) -> StepCell | None:
     if step.finished_at is not None and start is not None:
         seconds = int(max(0, (step.finished_at - start).total_seconds()))
         offset = f"+{seconds // 60}:{seconds % 60:02d}"
-    note = step.reason if step.state not in (StepState.VERIFIED, StepState.PENDING) else ""
+    quiet = (StepState.VERIFIED, StepState.PENDING, StepState.SUPERSEDED)
+    note = step.reason if step.state not in quiet else ""
     return StepCell(step.kind, step.state, SIGNS[step.state], offset, note)
 
 
@@ -264,37 +265,3 @@ def _bars(steps: Sequence[Step], end: datetime) -> tuple[Bar, ...]:
             )
         )
     return tuple(bars)
-
-
-@dataclass(frozen=True, slots=True)
-class Stopping:
-    """What each way to stop would do now, in sentences."""
-
-    pause: str
-    cancel: str
-    roll_back: str
-
-
-def tell_stopping(execution: Execution, steps: Sequence[Step]) -> Stopping:
-    evicted = {
-        step.move
-        for step in steps
-        if step.kind == StepKind.EVICT_POD and step.state in (StepState.VERIFIED, StepState.ISSUED)
-    }
-    landed = {step.move for step in steps if step.kind == StepKind.AWAIT_REPLACEMENT and step.state in DONE}
-    flying = sorted(evicted - landed)
-    cordons = sum(step.kind == StepKind.CORDON_NODE and step.state == StepState.VERIFIED for step in steps)
-    until = f" until {execution.deadline_at:%H:%M} UTC at the latest" if execution.deadline_at else ""
-    fly = f" Moves in flight ({', '.join(map(str, flying))}) land first." if flying else ""
-    if landed:
-        stay = (
-            f"{plural(len(landed), 'pod')} already moved and {'stays' if len(landed) == 1 else 'stay'} there."
-        )
-    else:
-        stay = "No pod has moved yet."
-    ours = f"our holds, gates and {plural(cordons, 'cordon')}"
-    return Stopping(
-        pause=f"starts nothing new and keeps {ours}{until}.{fly}",
-        cancel=f"starts nothing new, then releases {ours}.{fly} {stay}",
-        roll_back=f"undoes {ours} and restores labels.{fly} {stay} Evictions can’t be undone.",
-    )

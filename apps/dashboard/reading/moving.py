@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from apps.dashboard.reading.nodes import NodeView, view_node
 from apps.dashboard.reading.occupancy import Bar, Occupancy, asked_milli, split_bars
 from apps.planner.inventory import Node, Pod
-from apps.planner.plan import Move, Plan
+from apps.planner.plan import HandOver, Move, Plan
 from apps.planner.snapshot import Snapshot
 from apps.planner.topology import best_group
 
@@ -37,7 +37,7 @@ def stage_moves(snapshot: Snapshot, plan: Plan) -> list[Stage]:
     for move in plan.moves:
         leaving[move.source].append(move)
         coming[move.target].append(move)
-    heirs = {hand.node: hand.pod for hand in plan.hand_overs}
+    heirs = {hand.node: _heir(snapshot, hand) for hand in plan.hand_overs}
     stages = []
     for name in order:
         node = snapshot.nodes.get(name)
@@ -50,9 +50,17 @@ def stage_moves(snapshot: Snapshot, plan: Plan) -> list[Stage]:
     return stages
 
 
+def _heir(snapshot: Snapshot, hand: HandOver) -> str:
+    """Who gets the room, by the name that people know."""
+    pod = snapshot.pods.get(hand.pod_uid)
+    if pod is None:
+        return hand.pod.partition("/")[2] or hand.pod
+    return pod.gang.partition("/")[2] or snapshot.workload_name(pod)
+
+
 def _note(view: NodeView, after: Occupancy, is_freed: bool, heir: str) -> str:
     if is_freed:
-        return f"free, then {heir.partition('/')[2] or heir}" if heir else "whole node free"
+        return f"free, then {heir}" if heir else "whole node free"
     if not after.free_count:
         return "full"
     if after.free_count == view.free:

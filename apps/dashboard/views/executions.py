@@ -22,12 +22,12 @@ from apps.dashboard.reading.execution_page import (
     list_blocked,
     list_moves,
     list_nodes,
-    tell_stopping,
 )
 from apps.dashboard.reading.keys import key_of
 from apps.dashboard.reading.look import look_at
 from apps.dashboard.reading.outcome import tell_outcome
 from apps.dashboard.reading.problems import tell_problems
+from apps.dashboard.reading.stopping import tell_stopping
 from apps.dashboard.views.parts import part_unchanged, show_part
 from apps.dashboard.views.shell import Crumb, page, person_of, refuse, show, tell
 from apps.executions import errors, queries, services

@@ -30,6 +30,7 @@ from apps.executions import queries as executions
 from apps.plans.models import Plan
 from apps.plans.states import PlanState
 
+COUNTED = {"Queue": "pods waiting", "Plans": "plans to decide", "Executions": "under way"}
 View = Callable[..., HttpResponse]
 
 
@@ -39,6 +40,7 @@ class Link:
     href: str
     here: bool = False
     count: int = 0
+    counts: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +167,7 @@ def _navigation(
     request: HttpRequest, cluster: Cluster | None, here: str, counts: Mapping[str, int]
 ) -> list[Section]:
     def link(text: str, route: str, *args: Any) -> Link:
-        return Link(text, reverse(route, args=args), text == here, counts.get(text, 0))
+        return Link(text, reverse(route, args=args), text == here, counts.get(text, 0), COUNTED.get(text, ""))
 
     sections = []
     if cluster is not None:

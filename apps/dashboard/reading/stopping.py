@@ -1,0 +1,45 @@
+"""What pausing, cancelling or rolling back would do at this moment, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from apps.dashboard.reading.execution_page import DONE
+from apps.dashboard.reading.words import plural
+from apps.executions.models import Execution, Step
+from apps.executions.states import StepKind, StepState
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """What each way to stop would do now, in sentences."""
+
+    pause: str
+    cancel: str
+    roll_back: str
+
+
+def tell_stopping(execution: Execution, steps: Sequence[Step]) -> Stopping:
+    evicted = {
+        step.move
+        for step in steps
+        if step.kind == StepKind.EVICT_POD and step.state in (StepState.VERIFIED, StepState.ISSUED)
+    }
+    landed = {step.move for step in steps if step.kind == StepKind.AWAIT_REPLACEMENT and step.state in DONE}
+    flying = sorted(evicted - landed)
+    cordons = sum(step.kind == StepKind.CORDON_NODE and step.state == StepState.VERIFIED for step in steps)
+    until = f" until {execution.deadline_at:%H:%M} UTC at the latest" if execution.deadline_at else ""
+    fly = f" Moves in flight ({', '.join(map(str, flying))}) land first." if flying else ""
+    if landed:
+        stay = (
+            f"{plural(len(landed), 'pod')} already moved and {'stays' if len(landed) == 1 else 'stay'} there."
+        )
+    else:
+        stay = "No pod has moved yet."
+    ours = f"our holds, gates and {plural(cordons, 'cordon')}"
+    return Stopping(
+        pause=f"starts nothing new and keeps {ours}{until}.{fly}",
+        cancel=f"starts nothing new, then releases {ours}.{fly} {stay}",
+        roll_back=f"undoes {ours} and restores labels.{fly} {stay} Evictions can’t be undone.",
+    )
