@@ -15,7 +15,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import psycopg
@@ -54,6 +55,34 @@ SETTINGS = {
     "EXECUTION_POLL_SECONDS": "0.05",
     "EXECUTION_LEASE_SECONDS": "60",
 }
+
+
+def reconcile(execution: Execution, environment: dict[str, str]) -> subprocess.Popen:
+    """A worker of its own for one execution, until that has ended or waits for a person."""
+    return subprocess.Popen(
+        [sys.executable, "manage.py", "reconcile", "--execution", str(execution.pk), "--until-idle"],
+        cwd=ROOT,
+        env={**os.environ, **SETTINGS, **environment, "DATABASE_URL": database_url()},
+    )
+
+
+@contextmanager
+def held_at(wanted: str, seconds: float = 60) -> Iterator[Callable[[Callable[[], object]], None]]:
+    """Let writers pass up to one boundary. What is given to the yielded function happens when that is
+    committed and its writer cannot do anything else yet."""
+    deadline = time.monotonic() + seconds
+    address = database_url()
+    with psycopg.connect(address, autocommit=True) as gate, psycopg.connect(address) as table:
+        gate.execute(INSTALL)
+        gate.execute("SELECT pg_advisory_lock(%s)", [GATE])
+        try:
+            while (row := gate.execute(WAITING).fetchone()) is None or row[0] != f"at {wanted}":
+                assert time.monotonic() < deadline, f"nobody came to {wanted}"
+                _let_pass(gate, lambda: None) if row else time.sleep(0.005)
+            yield lambda act: _act_after_commit(gate, table, act)
+        finally:
+            gate.execute("SELECT pg_advisory_unlock_all()")
+            _insist(lambda: gate.execute(REMOVE))
 
 
 @dataclass
@@ -109,15 +138,11 @@ class Killer:
             # The server would notice only once the lock is its: a dead client's transaction is rolled back.
             gate.execute("SELECT pg_terminate_backend(%s)", [row[1]])
         else:
-            _kill_after_commit(gate, table, worker)
+            _act_after_commit(gate, table, lambda: _kill(worker))
         self._end_lease()
 
     def _start(self) -> subprocess.Popen:
-        return subprocess.Popen(
-            [sys.executable, "manage.py", "reconcile", "--execution", str(self.execution_id), "--until-idle"],
-            cwd=ROOT,
-            env={**os.environ, **SETTINGS, **self.environment, "DATABASE_URL": database_url()},
-        )
+        return reconcile(Execution.objects.get(pk=self.execution_id), self.environment)
 
     def _has_ended(self) -> bool:
         return Execution.objects.get(pk=self.execution_id).state in TERMINAL
@@ -140,8 +165,8 @@ def _kill(worker: subprocess.Popen) -> None:
     worker.wait()
 
 
-def _kill_after_commit(gate: psycopg.Connection, table: psycopg.Connection, worker: subprocess.Popen) -> None:
-    """Queue for the whole table behind the worker's own transaction, let that commit, then kill."""
+def _act_after_commit(gate: psycopg.Connection, table: psycopg.Connection, act: Callable[[], object]) -> None:
+    """Queue for the whole table behind the worker's own transaction, let that commit, then act."""
     locked = threading.Thread(
         target=lambda: table.execute("LOCK TABLE executions_step IN ACCESS EXCLUSIVE MODE")
     )
@@ -149,7 +174,7 @@ def _kill_after_commit(gate: psycopg.Connection, table: psycopg.Connection, work
     _insist(lambda: _require_queue(gate))
     gate.execute("SELECT pg_advisory_unlock(%s)", [GATE])
     locked.join(30)
-    _kill(worker)
+    act()
     table.rollback()
     gate.execute("SELECT pg_advisory_lock(%s)", [GATE])
 

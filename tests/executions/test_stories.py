@@ -1,6 +1,9 @@
 """Whole executions over HTTP against the simulated cluster, judged by what the API server logged."""
 
+import itertools
 import json
+import signal
+import threading
 import time
 
 import pytest
@@ -11,6 +14,7 @@ from apps.executions.models import Claim, Step
 from apps.executions.states import ExecutionState, StepKind, StepState
 from apps.plans.states import PlanState
 from console.embedded import free_port
+from tests.executions.crashing import held_at, reconcile
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -287,3 +291,75 @@ def test_whoever_loses_the_role_stops_the_run(stage):
     execution.refresh_from_db()
     assert execution.state == ExecutionState.PAUSED
     assert stage.evicted() == []
+
+
+def contender(number):
+    resources = {
+        "limits": {"nvidia.com/gpu": "1"},
+        "requests": {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "1"},
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"stranger-{number}", "namespace": "work", "labels": {"stranger": "yes"}},
+        "spec": {
+            "priorityClassName": "training",
+            "containers": [{"name": "main", "image": "x", "resources": resources}],
+        },
+    }
+
+
+def test_strangers_of_the_gangs_own_rank_get_neither_the_held_room_nor_the_freed_nodes(stage):
+    """They arrive all the time from the moment the holds stand: before, during and after the uncordon."""
+    execution, plan = stage.start()
+    carry_until(execution, lambda: has_sent(execution, StepKind.STEER, "create_webhook"))
+    stop, numbers, seen = threading.Event(), itertools.count(), set()
+
+    def keep_coming():
+        while not stop.wait(0.1):
+            stage.simulated.ask("POST", "/api/v1/namespaces/work/pods", contender(next(numbers)))
+            listed = stage.simulated.ask("GET", "/api/v1/namespaces/work/pods?labelSelector=stranger=yes")
+            seen.update(pod["spec"].get("nodeName", "") for pod in listed["items"])
+
+    thread = threading.Thread(target=keep_coming)
+    thread.start()
+    try:
+        carry(execution)
+        time.sleep(1)
+    finally:
+        stop.set()
+        thread.join()
+    assert execution.state == ExecutionState.SUCCEEDED, stage.told(execution)
+    assert next(numbers) > 20
+    assert seen - {""}, "no stranger ran at all, so nothing was proved"
+    assert not seen & {one.node for one in plan.hand_overs}
+    assert placed_gang(stage) == sorted(one.node for one in plan.hand_overs)
+    assert stage.traces() == []
+
+
+def test_three_workers_at_once_do_the_work_of_one(stage, webhook):
+    execution, plan = stage.start()
+    workers = [reconcile(execution, webhook.environment) for _ in range(3)]
+    assert [worker.wait(100) for worker in workers] == [0, 0, 0]
+    execution.refresh_from_db()
+    assert execution.state == ExecutionState.SUCCEEDED, stage.told(execution)
+    asked = [call for call in stage.requests("POST", "/eviction") if is_real_eviction(call)]
+    assert len(asked) == len(plan.moves)
+
+
+def test_a_worker_that_slept_past_its_lease_sends_nothing_when_it_wakes(stage, webhook):
+    execution, plan = stage.start()
+    short = {"EXECUTION_LEASE_SECONDS": "8", "KUBE_CONNECT_SECONDS": "0.5", "KUBE_READ_SECONDS": "1.5"}
+    environment = {**webhook.environment, **short}
+    sleeper = reconcile(execution, environment)
+    with held_at("evict_pod/intent/evict") as after_commit:
+        after_commit(lambda: sleeper.send_signal(signal.SIGSTOP))
+    assert not stage.evicted()
+    second = reconcile(execution, environment)
+    assert second.wait(100) == 0
+    sleeper.send_signal(signal.SIGCONT)
+    assert sleeper.wait(30) == 0
+    execution.refresh_from_db()
+    assert execution.state == ExecutionState.SUCCEEDED, stage.told(execution)
+    asked = [call for call in stage.requests("POST", "/eviction") if is_real_eviction(call)]
+    assert len(asked) == len(plan.moves)
