@@ -55,10 +55,21 @@ _PROGRAMS = (
 
 
 class ControlPlane:
-    """All controllers against one API server, simulated or real."""
+    """Controllers against one API server, simulated or real.
 
-    def __init__(self, client: KubernetesClient, *, time_scale: float = 1.0, seed: int = 20) -> None:
+    programs: which ones; all of them unless the server has controllers of its own.
+    """
+
+    def __init__(
+        self,
+        client: KubernetesClient,
+        *,
+        time_scale: float = 1.0,
+        seed: int = 20,
+        programs: Iterable[Any] = _PROGRAMS,
+    ) -> None:
         self._client = client
+        self._programs = tuple(programs)
         self._time_scale = time_scale
         self._seed = seed
         self._task: asyncio.Task[None] | None = None
@@ -69,7 +80,7 @@ class ControlPlane:
         await self._client.__aenter__()
         informers = Informers(self._client)
         self.context = Context(self._client, informers, Pace(self._time_scale), random.Random(self._seed))
-        programs = [program(self.context) for program in _PROGRAMS]
+        programs = [program(self.context) for program in self._programs]
         started = asyncio.Event()
         self._task = asyncio.create_task(self._run(programs, informers, started))
         waiting = asyncio.create_task(started.wait())

@@ -1,0 +1,142 @@
+"""A fragmented little cluster on a real control plane: real API server, owners, scheduler; our kubelets.
+
+Four nodes of 8 A100s. `web` (2 x 2 GPUs, a budget of one at a time) sits on gpu-1, `tuner` (2) and
+`batch` (1) on gpu-2, the protected `pinned` on gpu-3 (4) and gpu-4 (2); `big`, a gang of 2 x 8, waits.
+Four moves, no fewer, empty gpu-1 and gpu-2 for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+from apps.simulator.client import KubernetesClient
+from apps.simulator.controllers.kubelet.fleet import KubeletFleet
+from apps.simulator.runner import ControlPlane as Controllers
+from tests.cluster_fixtures import wait_until
+from tests.control_plane import ControlPlane
+
+NAMESPACE = "work"
+MODEL = "NVIDIA-A100-SXM4-80GB"
+SECONDS = 60
+PATHS = {
+    "Deployment": "/apis/apps/v1/namespaces/work/deployments",
+    "StatefulSet": "/apis/apps/v1/namespaces/work/statefulsets",
+    "Job": "/apis/batch/v1/namespaces/work/jobs",
+}
+
+
+class Kubelets:
+    """Our kubelets against a real API server, in a thread with an event loop of its own."""
+
+    def __init__(self, plane: ControlPlane, *, time_scale: float) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        client = KubernetesClient(server=plane.url, ca_pem=plane.certificate.ca_pem, token=plane.token)
+        self._controllers = Controllers(client, time_scale=time_scale, programs=[KubeletFleet])
+        self._await(self._controllers.start())
+
+    def stop(self) -> None:
+        self._await(self._controllers.stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    def _await(self, work: Any) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
+
+
+def furnish(plane: ControlPlane) -> None:
+    """Make the nodes, and place each workload by letting the scheduler see only the node meant for it."""
+    plane.ask("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"
+    wait_until(lambda: exists(plane, account), seconds=SECONDS, what="the namespace's service account")
+    for number in range(1, 5):
+        marks = {"sim.gpu.internal/hardware": "a100-sxm4-80gb:8"}
+        body = {"metadata": {"name": f"gpu-{number}", "annotations": marks}}
+        plane.ask("POST", "/api/v1/nodes", body)
+    wait_until(lambda: len(ready_nodes(plane)) == 4, seconds=SECONDS, what="four Ready nodes")
+    open_only(plane, "gpu-1")
+    create(plane, "Deployment", "web", gpus=2, replicas=2)
+    selector = {"matchLabels": {"app": "web"}}
+    budget = {"metadata": {"name": "web"}, "spec": {"maxUnavailable": 1, "selector": selector}}
+    plane.ask("POST", "/apis/policy/v1/namespaces/work/poddisruptionbudgets", budget)
+    await_running(plane, 2)
+    open_only(plane, "gpu-2")
+    create(plane, "StatefulSet", "tuner", gpus=2, replicas=1)
+    create(plane, "Job", "batch", gpus=1, replicas=1)
+    await_running(plane, 4)
+    for number, gpus in ((3, 4), (4, 2)):
+        open_only(plane, f"gpu-{number}")
+        create(plane, "StatefulSet", f"pinned-{number}", gpus=gpus, replicas=1, protect="true")
+        await_running(plane, number + 2)
+    open_only(plane, "gpu-1", "gpu-2", "gpu-3", "gpu-4")
+    create(plane, "Job", "big", gpus=8, replicas=2, gang="true", link="nvlink")
+    wait_until(lambda: len(pending(plane)) == 2, seconds=SECONDS, what="the gang waits")
+
+
+def create(plane: ControlPlane, kind: str, name: str, *, gpus: int, replicas: int, **marks: str) -> None:
+    amounts = {"nvidia.com/gpu": str(gpus), "cpu": "2"}
+    spec: dict[str, Any] = {
+        "nodeSelector": {"nvidia.com/gpu.product": MODEL},
+        "containers": [{"name": "main", "image": "registry.invalid/work", "resources": {"limits": amounts}}],
+    }
+    annotations = {f"defrag.gpu.internal/{key}": value for key, value in marks.items()}
+    template = {"metadata": {"labels": {"app": name}, "annotations": annotations}, "spec": spec}
+    owner: dict[str, Any] = {"template": template}
+    if kind == "Job":
+        spec["restartPolicy"] = "Never"
+        owner |= {"parallelism": replicas, "completions": replicas}
+    else:
+        owner |= {"replicas": replicas, "selector": {"matchLabels": {"app": name}}}
+    if kind == "StatefulSet":
+        owner["serviceName"] = name
+    plane.ask("POST", PATHS[kind], {"metadata": {"name": name}, "spec": owner})
+
+
+def open_only(plane: ControlPlane, *names: str) -> None:
+    for number in range(1, 5):
+        name = f"gpu-{number}"
+        body = {"spec": {"unschedulable": None if name in names else True}}
+        plane.ask("PATCH", f"/api/v1/nodes/{name}", body)
+
+    def agreed() -> bool:
+        """The taint follows the cordon a moment later, and the scheduler goes by both."""
+        nodes = plane.ask("GET", "/api/v1/nodes")["items"]
+        return {node["metadata"]["name"] for node in nodes if not node["spec"].get("taints")} == set(names)
+
+    wait_until(agreed, seconds=SECONDS, what="the taints of the cordons")
+
+
+def exists(plane: ControlPlane, path: str) -> bool:
+    try:
+        return bool(plane.ask("GET", path))
+    except OSError:
+        return False
+
+
+def ready_nodes(plane: ControlPlane) -> list[str]:
+    return [
+        node["metadata"]["name"]
+        for node in plane.ask("GET", "/api/v1/nodes")["items"]
+        if node["status"].get("allocatable", {}).get("nvidia.com/gpu") == "8"
+        and any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", []))
+    ]
+
+
+def pods(plane: ControlPlane) -> list[dict[str, Any]]:
+    return list(plane.ask("GET", f"/api/v1/namespaces/{NAMESPACE}/pods")["items"])
+
+
+def pending(plane: ControlPlane) -> list[dict[str, Any]]:
+    return [
+        pod for pod in pods(plane) if pod["status"]["phase"] == "Pending" and not pod["spec"].get("nodeName")
+    ]
+
+
+def await_running(plane: ControlPlane, count: int) -> None:
+    def running() -> bool:
+        return sum(pod["status"]["phase"] == "Running" for pod in pods(plane)) == count
+
+    wait_until(running, seconds=SECONDS, what=f"{count} running pods")
