@@ -55,6 +55,12 @@ class Program:
         self._low.append(low)
         self._high.append(high)
 
+    def drop_last_row(self) -> None:
+        self._starts.pop()
+        del self._columns[self._starts[-1] :], self._weights[self._starts[-1] :]
+        self._low.pop()
+        self._high.pop()
+
     def set_costs(self, costs: Mapping[int, float]) -> None:
         """Ask for something else from now on; columns that are not named cost nothing."""
         self.costs = [0.0] * len(self.costs)

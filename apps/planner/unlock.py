@@ -18,6 +18,7 @@ from apps.planner.unlock_exact import UnlockProgram, could_hold, most_per_node
 
 Deadline = Callable[[], bool]
 MOST_ATTEMPTS = 60
+MOST_ANSWERS = 25
 
 
 @dataclass(slots=True)
@@ -109,12 +110,16 @@ def _unlock_shape(
     kept = board.kept_since(mark)
     board.undo(mark)
     program = UnlockProgram(board, pods, most_moves if choice is None else count_moves(choice))
-    answer = program.solve(deadline)
-    if answer is not None:
+    for _ in range(MOST_ANSWERS):
+        answer = program.solve(deadline)
+        if answer is None or not answer.clearings:
+            break
         bound = max(bound, answer.bound)
-        better = choice is None or price(answer.clearings) < price(choice)
-        if answer.clearings and better and program.realise(answer):
+        if choice is not None and price(answer.clearings) >= price(choice):
+            break
+        if program.realise(answer):
             return _found(list(answer.clearings), bound, table)
+        program.forbid(answer)
     if choice is None:
         return None
     board.redo(kept)

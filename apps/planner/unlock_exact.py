@@ -17,7 +17,7 @@ from apps.planner.clearing import Clearing, NodeClearing
 from apps.planner.emptying import send_pod
 from apps.planner.inventory import Pod
 from apps.planner.placement import Board
-from apps.planner.program import Deadline, Program, scale_row
+from apps.planner.program import Deadline, Program, Solution, scale_row
 from apps.planner.resources import Demand, asks_gpu
 from apps.planner.rooms import WHOLE
 from apps.planner.selectors import selects_pod
@@ -51,23 +51,19 @@ class UnlockProgram:
         self.arrival_columns: dict[int, tuple[str, Hashable]] = {}
 
     def solve(self, deadline: Deadline) -> UnlockAnswer | None:
-        """None: no answer in time, or not even one clearing."""
-        if self.most_moves < 0 or not self.options:
+        """None: no answer in time."""
+        if not self.options:
             return UnlockAnswer((), (), 0, self.complete)
-        self._fill()
+        if not self.choice_columns:
+            self._fill()
+        self.program.set_costs(self._moves())
         fewest = self.program.solve(deadline)
         if fewest is None:
             return None
         if not fewest.values:
             return UnlockAnswer((), (), 0, self.complete)
         bound = math.ceil(fewest.bound - 1e-6) if self.complete else 0
-        columns = dict(zip(self.choice_columns, self.options, strict=True))
-        moves = {column: float(len(option.victims)) for column, option in columns.items()}
-        self.program.add_row(moves, high=round(fewest.objective))
-        self.program.set_costs(
-            {column: option.cost - TIE * option.frees for column, option in columns.items()}
-        )
-        cheapest = self.program.solve(deadline, most_nodes=MOST_NODES_FOR_COST)
+        cheapest = self._cheapest(round(fewest.objective), deadline)
         solution = fewest if cheapest is None or not cheapest.values else cheapest
         chosen = [
             option
@@ -80,6 +76,25 @@ class UnlockProgram:
             if solution.values[column]
         )
         return UnlockAnswer(tuple(chosen), room, bound, fewest.proven and self.complete)
+
+    def _cheapest(self, moves: int, deadline: Deadline) -> Solution | None:
+        columns = zip(self.choice_columns, self.options, strict=True)
+        self.program.set_costs({column: option.cost - TIE * option.frees for column, option in columns})
+        self.program.add_row(self._moves(), high=moves)
+        solution = self.program.solve(deadline, most_nodes=MOST_NODES_FOR_COST)
+        self.program.drop_last_row()
+        return solution
+
+    def _moves(self) -> dict[int, float]:
+        columns = zip(self.choice_columns, self.options, strict=True)
+        return {column: float(len(option.victims)) for column, option in columns}
+
+    def forbid(self, answer: UnlockAnswer) -> None:
+        """Not these clearings together again: the board found no places for their pods."""
+        columns = zip(self.choice_columns, self.options, strict=True)
+        chosen = [column for column, option in columns if option in answer.clearings]
+        self.program.add_row(dict.fromkeys(chosen, 1.0), high=len(chosen) - 1)
+        self.complete = False
 
     def realise(self, answer: UnlockAnswer) -> bool:
         """Put the answer on the board; False leaves the board as it was."""
@@ -140,12 +155,7 @@ class UnlockProgram:
             if row:
                 program.add_row(row, low=0.0)
         program.add_row(starts, low=float(len(self.pods)))
-        program.add_row(
-            dict(zip(self.choice_columns, self._moves(), strict=True)), high=float(self.most_moves)
-        )
-
-    def _moves(self) -> list[float]:
-        return [float(len(option.victims)) for option in self.options]
+        program.add_row(self._moves(), high=float(self.most_moves))
 
     def _add_arrivals(
         self,

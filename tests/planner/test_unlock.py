@@ -230,3 +230,19 @@ def test_the_number_of_moves_equals_that_of_trying_everything(seed):
     assert (len(plan.moves) if plan.unlocked else None) == fewest
     if plan.unlocked:
         assert plan.lower_bound <= len(plan.moves)
+
+
+def test_shares_that_do_not_pack_together_lead_to_another_choice():
+    """Counted, the shares of n2 and two whole pods of n0 fit on what is left; packed, they do not."""
+    drawing = "n0 a..b\nn1 .7a5\nn2 ..7.\nn3 .5ab"
+    gang = waiting("ml/train", gpus=4, count=2, cpu=4000)
+    small = {"memory": 900 * 2**30, "pods": 20, "nvidia.com/gpu": 4}
+    cpu = {"n0": 15_000, "n1": 24_000, "n2": 24_000, "n3": 16_000}
+    snapshot = cluster(
+        drawing, gang, nodes={name: {"allocatable": {"cpu": cpu[name], **small}} for name in cpu}
+    )
+
+    plan = unlock(snapshot, moves=6)
+
+    assert (len(plan.moves) or None) == fewest_unlocking_moves(snapshot, list(gang), 6)
+    assert plan.unlocked == ("ml/train",)
