@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from apps.planner.fitting import Fitting, Reason
 from apps.planner.inventory import LinkClass, Pod
+from apps.planner.naming import family_of
 from apps.planner.rooms import Rooms, free_room, is_open_node
 from apps.planner.snapshot import Snapshot
 
@@ -232,7 +233,7 @@ def _gpu_word(count: int, verdict: _Verdict) -> str:
     """ "A100s" where all the nodes that may run it have one model, else "GPUs"."""
     word = "GPU"
     if len(verdict.models) == 1:
-        word = next(iter(verdict.models)).removeprefix("NVIDIA-").partition("-")[0] or "GPU"
+        word = family_of(next(iter(verdict.models))) or "GPU"
     return word if count == 1 else f"{word}s"
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from apps.planner.costs import assess_risk
+from apps.planner.naming import family_of
 from apps.planner.ordering import order_moves
 from apps.planner.placement import Board
 from apps.planner.plan import HandOver, Move
@@ -96,7 +97,7 @@ def unlock_sentence(waiting: Sequence[WaitingWorkload], moves: int, whole_nodes:
 
 
 def free_words(waiting: WaitingWorkload) -> str:
-    word = waiting.model.removeprefix("NVIDIA-").partition("-")[0] or "GPU"
+    word = family_of(waiting.model) or "GPU"
     return f"{waiting.free_gpus} {word}{' is' if waiting.free_gpus == 1 else 's are'} free"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from apps.planner.naming import family_of
 from apps.planner.plan import Goal, Plan
 from apps.planner.snapshot import Snapshot
 
@@ -34,7 +35,7 @@ def _kind_of(names: tuple[str, ...], snapshot: Snapshot) -> str:
     """ "A100 " if all these nodes have one GPU model, else nothing."""
     models = {snapshot.nodes[name].model for name in names if name in snapshot.nodes}
     model = models.pop() if len(models) == 1 else ""
-    return f"{model.split('-')[0]} " if model else ""
+    return f"{family_of(model)} " if model else ""
 
 
 def _waiting_name(plan: Plan, request: Mapping[str, Any]) -> str:
