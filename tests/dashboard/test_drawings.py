@@ -14,7 +14,7 @@ from apps.dashboard.drawings.topology import draw_matrix, link_step
 from apps.dashboard.reading.measures import Measures
 from apps.dashboard.reading.moving import stage_moves
 from apps.dashboard.reading.nodes import view_node
-from apps.dashboard.reading.picture import mark_pods, view_nodes
+from apps.dashboard.reading.picture import group_nodes, mark_pods, view_nodes
 from apps.planner.defrag import plan_unlock
 from apps.planner.inventory import LinkClass
 from tests.dashboard.pictures import Board, forty_nodes
@@ -85,7 +85,8 @@ def test_hostile_names_are_escaped_and_made_visible():
     snapshot = board.snapshot()
     view = view_node(snapshot, node)
     marks, _ = mark_pods(snapshot, [view])
-    row = draw_rows([view], Brush("work", marks, "/clusters/x/nodes/NODE/"))
+    (group,) = group_nodes([view], "model", "name")
+    row = draw_rows(group, Brush("work", marks, "/clusters/x/nodes/NODE/"))
     assert "<script" not in row
     assert "<b>" not in row
     assert "\u202e" not in row

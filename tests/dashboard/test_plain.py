@@ -2,7 +2,7 @@
 
 import pytest
 
-from apps.dashboard.reading.plain import cell_text, shown, visible
+from apps.dashboard.reading.plain import cell_text, shorten, shown, visible
 
 
 def test_ordinary_names_stay_as_they_are():
@@ -36,3 +36,12 @@ def test_cells_that_a_spreadsheet_would_run_are_neutralised(start):
 @pytest.mark.parametrize("value", [3, -2.5, "-2", "+4.5", "a100-07", "v1.33"])
 def test_numbers_and_names_are_left_alone_in_cells(value):
     assert cell_text(value) == value
+
+
+def test_a_long_name_keeps_its_end_because_that_is_where_names_differ():
+    short = shorten("gke-prod-a100-pool-7f3d9c2a-0012")
+    assert len(short) == 22
+    assert short.startswith("gke-pro")
+    assert short.endswith("9c2a-0012")
+    assert shorten("a100-07") == "a100-07"
+    assert "\u202e" not in shorten("\u202e" + "x" * 60)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from urllib.parse import quote
 
 from django.utils.safestring import SafeString, mark_safe
@@ -15,6 +16,7 @@ from django.utils.safestring import SafeString, mark_safe
 from apps.dashboard.drawings.cells import cordon_outline, shade_cells, spots, workload_cells
 from apps.dashboard.reading.marks import Mark
 from apps.dashboard.reading.nodes import LINK_WORDS, NodeView, group_sizes
+from apps.dashboard.reading.picture import Group
 from apps.dashboard.reading.plain import shown
 
 FRAGMENTATION_STEPS = (0.10, 0.25, 0.41, 0.60, 0.85)
@@ -31,8 +33,23 @@ class Brush:
     selected: str = ""
 
 
-def draw_rows(views: Sequence[NodeView], brush: Brush) -> SafeString:
-    return mark_safe("".join(_row(view, brush, order) for order, view in enumerate(views)))
+def draw_rows(group: Group, brush: Brush) -> SafeString:
+    short = group.names.short
+    return mark_safe(
+        "".join(_row(view, brush, order, short[view.node.name]) for order, view in enumerate(group.views))
+    )
+
+
+def columns_class(groups: Sequence[Group]) -> str:
+    """How wide a column of rows must be: a class of grid.css."""
+    need = max((_width_of(group) for group in groups), default=0)
+    return next((f"w{width}" for width in (290, 340, 400) if need <= width), "w480")
+
+
+def _width_of(group: Group) -> float:
+    names = max(map(len, group.names.short.values()))
+    cells = max(spots(tuple(gpu.numa for gpu in view.node.gpus)).width for view in group.views)
+    return max(names * 6.7, 52) + cells + 62
 
 
 def draw_cells(view: NodeView, brush: Brush) -> str:
@@ -95,7 +112,7 @@ def _link_words(view: NodeView) -> dict[int, tuple[int, str]]:
     return {place: (group_step(size), str(size)) for place, size in group_sizes(view).items()}
 
 
-def _row(view: NodeView, brush: Brush, order: int) -> str:
+def _row(view: NodeView, brush: Brush, order: int, short: str) -> str:
     node = view.node
     name = shown(node.name)
     width = spots(tuple(gpu.numa for gpu in node.gpus)).width
@@ -105,10 +122,11 @@ def _row(view: NodeView, brush: Brush, order: int) -> str:
     href = shown(brush.address.replace("NODE", quote(node.name, safe="")))
     return (
         f'<li><a class="nrow{dim}{chosen}" id="n-{name}" href="{href}" data-node="{name}"'
-        f'{"" if order == 0 else " tabindex=-1"}><span class="name{look}" title="{name}">{name}</span>'
+        f'{"" if order == 0 else " tabindex=-1"}><span class="name{look}" title="{name}" aria-hidden="true">'
+        f"{escape(short)}</span>"
         f'<svg class="cells" viewBox="0 0 {width:g} 19" width="{width:g}" height="19" aria-hidden="true">'
         f"{draw_cells(view, brush)}</svg>{_numbers(view)}"
-        f'<span class="vh">{shown(describe(view))}</span></a></li>'
+        f'<span class="vh">{name}: {shown(describe(view))}</span></a></li>'
     )
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 
 from django.utils.safestring import SafeString, mark_safe
 
 from apps.dashboard.drawings.cells import Spots, cordon_outline, freed_outline, spots, workload_cells
 from apps.dashboard.reading.marks import Mark
 from apps.dashboard.reading.moving import Stage
-from apps.dashboard.reading.plain import shown, visible
+from apps.dashboard.reading.plain import shorten, shown
 from apps.planner.plan import Move
 
 ROW, HEAD, BREAK = 30, 30, 14
@@ -72,7 +73,7 @@ def _place(stage: Stage) -> Spots:
 
 
 def _frame(stages: Sequence[Stage]) -> Frame:
-    left = max((len(_short(stage.view.node.name)) for stage in stages), default=8) * 6.8 + 14
+    left = max((len(shorten(stage.view.node.name)) for stage in stages), default=8) * 6.8 + 14
     cells = max((_place(stage).width for stage in stages), default=172)
     right = left + cells + FLOW
     rows: dict[str, float] = {}
@@ -86,12 +87,6 @@ def _frame(stages: Sequence[Stage]) -> Frame:
     return Frame(left, cells, right, right + cells + NOTE, rows)
 
 
-def _short(name: str) -> str:
-    """Long node names differ at their ends, so the middle goes."""
-    name = visible(name)
-    return name if len(name) <= 22 else f"{name[:7]}…{name[-14:]}"
-
-
 def _stage(stage: Stage, frame: Frame, marks: Mapping[str, Mark], pins: Mapping[str, int]) -> str:
     where, y = _place(stage), frame.rows[stage.view.node.name]
     outline = cordon_outline(where) if stage.view.node.unschedulable else ""
@@ -100,7 +95,7 @@ def _stage(stage: Stage, frame: Frame, marks: Mapping[str, Mark], pins: Mapping[
     after = ground + workload_cells(stage.after, where, marks, pins)
     note = "rownote" if stage.is_freed else "rownote q"
     return (
-        f'<text class="rowname" x="0" y="{y + 13.5:g}">{shown(_short(stage.view.node.name))}</text>'
+        f'<text class="rowname" x="0" y="{y + 13.5:g}">{escape(shorten(stage.view.node.name))}</text>'
         f'<g transform="translate({frame.left:g} {y:g})">{before}</g>'
         f'<g transform="translate({frame.right:g} {y:g})">{after}</g>'
         f'<text class="{note}" x="{frame.right + where.width + 12:g}" y="{y + 13.5:g}">'

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from html import escape
 
 from django.utils.safestring import SafeString, mark_safe
 
-from apps.dashboard.reading.plain import shown, visible
+from apps.dashboard.reading.plain import shorten, shown
 
 NAME, ROOM, ROW, TOP = 190, 650, 18, 20
 TICKS = (5, 10, 15, 30, 60, 120, 180, 300, 600, 900, 1800, 3600, 7200, 14400)
@@ -44,7 +45,7 @@ def draw_timeline(lanes: Sequence[Lane], start: datetime, now: datetime, *, is_o
     for order, lane in enumerate(lanes):
         y = TOP + order * ROW
         parts.append(f'<text class="rowname" x="0" y="{y + 11}">{shown(lane.number)}</text>')
-        parts.append(f'<text class="lbl2" x="18" y="{y + 11}">{shown(_short(lane.name))}</text>')
+        parts.append(f'<text class="lbl2" x="18" y="{y + 11}">{escape(shorten(lane.name, 26))}</text>')
         parts += [_bar(bar, x(bar.begin), x(bar.end), y) for bar in lane.bars]
         if lane.note:
             after = x(lane.bars[-1].end) + 6 if lane.bars else NAME + 4
@@ -59,11 +60,6 @@ def draw_timeline(lanes: Sequence[Lane], start: datetime, now: datetime, *, is_o
     return mark_safe(
         f'<svg class="chart" viewBox="{size}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
     )
-
-
-def _short(name: str) -> str:
-    name = visible(name)
-    return name if len(name) <= 26 else f"{name[:11]}…{name[-14:]}"
 
 
 def _bar(bar: Bar, begin: float, end: float, y: float) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from apps.dashboard.reading.marks import Mark, mark_workloads, workload_key
 from apps.dashboard.reading.measures import Measures
+from apps.dashboard.reading.names import ShortNames, shorten_names
 from apps.dashboard.reading.nodes import NodeView, gpu_pods, links_note, view_node
 from apps.dashboard.reading.occupancy import asked_milli
 from apps.dashboard.reading.plain import visible
@@ -68,6 +69,7 @@ class Group:
     unit: str
     last: int
     views: tuple[NodeView, ...]
+    names: ShortNames
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,7 @@ def group_nodes(views: Iterable[NodeView], grouping: str, sort: str) -> list[Gro
 
 def _group(key: tuple[str, str], members: Sequence[NodeView]) -> Group:
     title, second = key
+    names = shorten_names([view.node.name for view in members])
     unit = "NPU" if members[0].node.gpu_resource.startswith("huawei.com/") else "GPU"
     usable = [view for view in members if view.is_schedulable]
     links = sorted({links_note(view.node) for view in members})
@@ -140,6 +143,7 @@ def _group(key: tuple[str, str], members: Sequence[NodeView]) -> Group:
         plural(len(members), "node"),
         plural(sum(view.seats.size for view in members), unit),
         links[0] if len(links) == 1 else "links differ",
+        *([names.note] if names.note else []),
     ]
     return Group(
         title=title,
@@ -148,6 +152,7 @@ def _group(key: tuple[str, str], members: Sequence[NodeView]) -> Group:
         unit=unit,
         last=max(sizes) - 1,
         views=tuple(members),
+        names=names,
     )
 
 

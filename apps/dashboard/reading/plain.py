@@ -34,6 +34,15 @@ def shown(text: object) -> str:
     return escape(visible(text))
 
 
+def shorten(name: object, most: int = 22) -> str:
+    """Made visible and cut in the middle, because long node and pod names differ at their ends."""
+    word = visible(name)
+    if len(word) <= most:
+        return word
+    tail = most * 2 // 3
+    return f"{word[: most - tail - 1]}…{word[-tail:]}"
+
+
 def cell_text(value: object) -> object:
     """One value for a CSV cell: numbers stay, text that a spreadsheet could run is neutralised."""
     if isinstance(value, (int, float)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sized
 from datetime import UTC, datetime
+from html import escape
 
 from django import template
 from django.utils.safestring import SafeString, mark_safe
@@ -20,6 +21,12 @@ register = template.Library()
 def shown(text: object) -> SafeString:
     """Text that came from a cluster: escaped, invisible characters made visible."""
     return mark_safe(plain.shown("" if text is None else text))
+
+
+@register.filter
+def short(text: object, most: int = 22) -> SafeString:
+    """A name from a cluster, cut in the middle where it is long. Give the whole one as a title."""
+    return mark_safe(escape(plain.shorten(text, int(most))))
 
 
 @register.filter

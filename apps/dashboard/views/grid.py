@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from apps.clusters import queries as clusters
 from apps.clusters.models import Cluster, Snapshot
-from apps.dashboard.drawings.grid import Brush, draw_rows
+from apps.dashboard.drawings.grid import Brush, columns_class, draw_rows
 from apps.dashboard.drawings.meters import draw_ramp
 from apps.dashboard.reading.callout import call_out
 from apps.dashboard.reading.look import look_at
@@ -103,14 +103,12 @@ def _draw(place: Cluster, row: Snapshot, picture: Picture, wishes: Wishes) -> di
         address=reverse("node", args=[place.name, "NODE"]),
         selected=chosen.node.name if chosen else "",
     )
-    groups = [
-        (group, draw_rows(group.views, brush)) for group in group_nodes(found, wishes.group, wishes.sort)
-    ]
+    groups = [(group, draw_rows(group, brush)) for group in group_nodes(found, wishes.group, wishes.sort)]
     return {
         **tell_tiles(count_totals(views), measures, views),
         "groups": groups,
         "ramp": _ramp(wishes.mode),
-        "wide_names": max((len(view.node.name) for view in found), default=0) > 14,
+        "columns": columns_class([group for group, _ in groups]),
         "legend": legend[:LEGEND_LENGTH],
         "legend_more": max(0, len(legend) - LEGEND_LENGTH),
         "chosen": describe_node(picture, chosen, marks) if chosen else None,
