@@ -15,6 +15,7 @@ import structlog
 from django.conf import settings
 
 from apps.accounts.queries import may
+from apps.clusters.errors import ConnectionFailed
 from apps.clusters.gateways import open_gateway
 from apps.executions import ledger, locks
 from apps.executions.blueprint import draft_steps
@@ -51,6 +52,8 @@ def advance(execution_id: int, *, seconds: float | None = None) -> bool:
         _visit(lease, limit)
     except LostLease as error:
         log.warning("left to another runner", execution=execution_id, reason=str(error))
+    except ConnectionFailed as error:
+        log.warning("the cluster cannot be opened", execution=execution_id, reason=str(error))
     finally:
         locks.release(lease)
     return True
@@ -73,6 +76,9 @@ def _turn_until(lease: locks.Lease, gateway: Gateway, limit: float) -> None:
         except WrongState as error:
             log.info("a person decided meanwhile", execution=execution.pk, reason=str(error))
             moved = True
+        except KubeError as error:
+            log.warning("the cluster could not be read", execution=execution.pk, reason=str(error))
+            moved = False
         if execution.state in TERMINAL or time.monotonic() > limit:
             return
         if not moved:

@@ -91,6 +91,11 @@ def _change(execution_id: int, actor: User, target: ExecutionState, reason: str)
 def _require_stopped(execution: Execution) -> None:
     if execution.state not in (ExecutionState.PAUSED, ExecutionState.NEEDS_HUMAN):
         raise WrongState(f"execution {execution.pk} is {execution.state}, so there is nothing to resume")
+    undone = [StepState.COMPENSATING, StepState.COMPENSATED]
+    if Step.objects.filter(execution=execution, state__in=undone).exists():
+        raise WrongState(
+            f"execution {execution.pk} was being undone when it stopped: cancel it or roll it back"
+        )
 
 
 def _look_afresh(execution: Execution) -> None:

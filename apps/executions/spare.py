@@ -24,8 +24,11 @@ def why_no_room(node: Json | None, pods: Iterable[Json], wanted: dict[str, int],
         return f"{where} is not Ready"
     if unschedulable(node):
         return f"{where} is cordoned"
-    used = add_quantities(requests_of(pod) for pod in pods if not is_finished(pod))
+    there = [pod for pod in pods if not is_finished(pod)]
+    used = add_quantities(requests_of(pod) for pod in there)
     offered = _amounts((node.get("status") or {}).get("allocatable") or {})
+    if "pods" in offered and len(there) >= offered["pods"]:
+        return f"{where} takes no further pod"
     for name, amount in sorted(wanted.items()):
         left = offered.get(name, 0) - used.get(name, 0)
         if amount > left:

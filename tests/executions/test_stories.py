@@ -7,13 +7,17 @@ import threading
 import time
 
 import pytest
+from django.core.management import CommandError, call_command
 
 from apps.audit.queries import verify_chain
-from apps.executions import runner, services
+from apps.executions import queries, runner, services, tasks
+from apps.executions.errors import WrongState
 from apps.executions.models import Claim, Step
-from apps.executions.states import ExecutionState, StepKind, StepState
+from apps.executions.preflight import run_dry_runs
+from apps.executions.states import TERMINAL, ExecutionState, StepKind, StepState
 from apps.plans.states import PlanState
 from console.embedded import free_port
+from tests.cluster_fixtures import wait_until
 from tests.executions.crashing import held_at, reconcile
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -363,3 +367,88 @@ def test_a_worker_that_slept_past_its_lease_sends_nothing_when_it_wakes(stage, w
     assert execution.state == ExecutionState.SUCCEEDED, stage.told(execution)
     asked = [call for call in stage.requests("POST", "/eviction") if is_real_eviction(call)]
     assert len(asked) == len(plan.moves)
+
+
+def test_refused_again_and_again_it_pauses_and_goes_on_after_resuming(stage):
+    execution, plan = stage.start()
+    carry_until(execution, lambda: Step.objects.filter(execution=execution).exists())
+    match = {"method": "PATCH", "path_regex": "/nodes/", "user_agent_regex": "gpu-defrag"}
+    refusal = {"name": "no", "action": "status", "code": 403, "reason": "Forbidden", "match": match}
+    stage.simulated.ask("POST", "/_sim/faults", refusal)
+    carry(execution)
+    assert execution.state == ExecutionState.PAUSED, stage.told(execution)
+    assert "Several failures in a row" in execution.state_reason
+    assert stage.evicted() == []
+    stage.simulated.ask("DELETE", "/_sim/faults")
+    services.resume(execution_id=execution.pk, actor=stage.operator)
+    carry(execution)
+    assert execution.state == ExecutionState.SUCCEEDED, stage.told(execution)
+
+
+def test_an_effect_that_kills_every_worker_is_given_to_a_person(stage, settings):
+    settings.EXECUTION_CRASHES_BEFORE_STOP = 2
+    execution, _ = stage.start()
+    carry_until(execution, lambda: Step.objects.filter(execution=execution).exists())
+    Step.objects.filter(execution=execution, kind=StepKind.CORDON_NODE).update(
+        state=StepState.INTENT, attempts=2, observed={"sent": ["cordon", "cordon"], "crashes": 2}
+    )
+    carry(execution)
+    assert execution.state == ExecutionState.NEEDS_HUMAN, stage.told(execution)
+    assert "never answered" in execution.state_reason
+    assert stage.traces() == []
+
+
+def test_what_was_being_undone_is_not_resumed(stage):
+    execution, _ = stage.start()
+    carry_until(execution, lambda: has_sent(execution, StepKind.HOLD_TARGET, "create_hold"))
+    services.cancel(execution_id=execution.pk, actor=stage.operator, reason="no")
+    carry_until(execution, lambda: Step.objects.filter(state=StepState.COMPENSATING).exists())
+    type(execution).objects.update(state=ExecutionState.NEEDS_HUMAN)
+    with pytest.raises(WrongState, match="being undone"):
+        services.resume(execution_id=execution.pk, actor=stage.operator)
+
+
+def test_proposed_evictions_are_asked_about_and_nothing_happens(stage):
+    plan, found = stage.approved_plan()
+    type(plan).objects.update(state=PlanState.PROPOSED)
+    tasks.run_missing_dry_runs()
+    version = plan.versions.get()
+    runs = {run.pod_uid: run for run in queries.dry_run_of(version)}
+    assert set(runs) == {move.pod_uid for move in found.moves}
+    assert all(run.allowed for run in runs.values())
+    assert stage.evicted() == []
+    budgets = "/apis/policy/v1/namespaces/work/poddisruptionbudgets"
+    name = stage.simulated.ask("GET", budgets)["items"][0]["metadata"]["name"]
+    stage.simulated.ask("PATCH", f"{budgets}/{name}", {"spec": {"maxUnavailable": 0}})
+    wait_until(lambda: not all(run.allowed for run in run_dry_runs(version_id=version.pk)))
+    refused = [run for run in queries.dry_run_of(version) if not run.allowed]
+    assert [run.pod.partition("-")[0] for run in refused] == ["work/web"]
+    assert "disruption budget" in refused[0].message
+    assert not queries.versions_without_dry_run().exists()
+
+
+def test_the_timer_alone_carries_an_execution_to_its_end(stage):
+    execution, _ = stage.start()
+    deadline = time.monotonic() + 60
+    while execution.state not in TERMINAL:
+        assert time.monotonic() < deadline
+        tasks.reconcile_executions()
+        execution.refresh_from_db()
+    assert execution.state == ExecutionState.SUCCEEDED, stage.told(execution)
+
+
+def test_an_unreadable_cluster_at_preflight_blocks_and_touches_nothing(stage):
+    execution, _ = stage.start()
+    fault = {"name": "down", "action": "reset", "match": {"user_agent_regex": "gpu-defrag"}}
+    stage.simulated.ask("POST", "/_sim/faults", fault)
+    runner.advance(execution.pk, seconds=1)
+    execution.refresh_from_db()
+    assert execution.state == ExecutionState.PREFLIGHT
+    stage.simulated.ask("DELETE", "/_sim/faults")
+    carry(execution)
+    assert execution.state == ExecutionState.SUCCEEDED, stage.told(execution)
+
+
+def test_a_number_that_is_no_execution_is_told():
+    with pytest.raises(CommandError, match="there is no execution 999"):
+        call_command("reconcile", "--execution", "999")

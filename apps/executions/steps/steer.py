@@ -17,7 +17,7 @@ from apps.executions.models import Step
 from apps.executions.objects import steering_webhook
 from apps.executions.sightings import label
 from apps.executions.steps import release
-from apps.kube.errors import AlreadyExists
+from apps.kube.errors import AlreadyExists, KubeError
 from apps.kube.gateway import WEBHOOKS
 
 Json = dict[str, Any]
@@ -72,3 +72,12 @@ def apply(context: Context, step: Step, decision: Decision) -> None:
         context.gateway.create_object(WEBHOOKS, body)
     except AlreadyExists:
         return  # the next look tells whose it is
+    except KubeError as error:
+        raise _without_secret(error, decision.arguments["address"]) from None
+
+
+def _without_secret(error: KubeError, address: str) -> KubeError:
+    """A refusal may repeat what was sent; the secret in the address belongs into no ledger or log."""
+    secret = address.rpartition("/")[2]
+    message = str(error).replace(secret, "…") if secret else str(error)
+    return type(error)(message, status=error.status, retry_after=error.retry_after)
