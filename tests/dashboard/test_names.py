@@ -11,9 +11,8 @@ def test_what_all_names_share_is_said_once():
 
 
 def test_a_shared_domain_goes_and_the_address_stays():
-    names = shorten_names(
-        ["ip-10-0-12-3.eu-west-1.compute.internal", "ip-10-0-9-14.eu-west-1.compute.internal"]
-    )
+    domain = ".eu-west-1.compute.internal"
+    names = shorten_names([f"ip-10-0-12-3{domain}", f"ip-10-0-9-14{domain}"])
     assert set(names.short.values()) == {"…12-3", "…9-14"}
     assert names.end == domain
 

@@ -43,7 +43,7 @@ def draw_rows(group: Group, brush: Brush) -> SafeString:
 def columns_class(groups: Sequence[Group]) -> str:
     """How wide a column of rows must be: a class of grid.css."""
     need = max((_width_of(group) for group in groups), default=0)
-    return next((f"w{width}" for width in (290, 340, 400) if need <= width), "w480")
+    return next((f"w{width}" for width in (290, 340, 400) if need <= width), "w440")
 
 
 def _width_of(group: Group) -> float:
