@@ -41,6 +41,7 @@ State = ExecutionState
 def advance(execution_id: int, *, seconds: float | None = None) -> bool:
     """Stay with one execution while it moves, at most `seconds`. False if another runner has it, or it ended.
 
+    Where it only waits for the cluster the visit ends soon, so that no worker is kept: the timer comes back.
     Call it as often as you like, from anywhere.
     """
     owner = f"{socket.gethostname()}:{os.getpid()}"
@@ -68,6 +69,7 @@ def _visit(lease: locks.Lease, limit: float) -> None:
 
 
 def _turn_until(lease: locks.Lease, gateway: Gateway, limit: float) -> None:
+    moved_at = time.monotonic()
     while True:
         lease.ensure(lease.seconds / 2)
         execution = _load(lease)
@@ -79,7 +81,10 @@ def _turn_until(lease: locks.Lease, gateway: Gateway, limit: float) -> None:
         except KubeError as error:
             log.warning("the cluster could not be read", execution=execution.pk, reason=str(error))
             moved = False
-        if execution.state in TERMINAL or time.monotonic() > limit:
+        now = time.monotonic()
+        moved_at = now if moved else moved_at
+        is_idle = now - moved_at > settings.EXECUTION_IDLE_SECONDS
+        if execution.state in TERMINAL or now > limit or is_idle:
             return
         if not moved:
             if execution.state in (State.PAUSED, State.NEEDS_HUMAN):

@@ -14,9 +14,14 @@ def webhook(django_db_setup, django_db_blocker, tmp_path_factory):
 
 
 @pytest.fixture
-def stage(webhook, transactional_db, simulated_cluster, settings):  # noqa: F811
+def stage(stage_of):
     """The scene `small`: 6 nodes of 8 GPUs, a gang of 2 x 8 waits, 3 moves unlock it."""
+    return stage_of("small")
+
+
+@pytest.fixture
+def stage_of(webhook, transactional_db, simulated_cluster, settings):  # noqa: F811
     settings.STEERING_URL = webhook.environment["STEERING_URL"]
     settings.STEERING_CA_FILE = webhook.environment["STEERING_CA_FILE"]
     settings.EXECUTION_POLL_SECONDS = 0.05
-    return Stage(simulated_cluster(scene="small", time_scale=20))
+    return lambda scene: Stage(simulated_cluster(scene=scene, time_scale=20))

@@ -24,8 +24,13 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def carry(execution, seconds=60):
-    runner.advance(execution.pk, seconds=seconds)
-    execution.refresh_from_db()
+    """Visit after visit, as the timer would, until it has ended or waits for a person."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        runner.advance(execution.pk, seconds=seconds)
+        execution.refresh_from_db()
+        if execution.state in TERMINAL | {ExecutionState.PAUSED, ExecutionState.NEEDS_HUMAN}:
+            break
     return execution
 
 
@@ -96,6 +101,17 @@ def _check_invariants(stage, plan):
         if call["method"] == "PATCH":
             assert body(call)["metadata"]["uid"]
             assert body(call)["metadata"]["resourceVersion"]
+
+
+def test_seven_moves_bring_a_gang_of_three_onto_a_large_mixed_cluster(stage_of):
+    stage = stage_of("fragmented")
+    execution, plan = stage.start()
+    carry(execution, seconds=120)
+    assert execution.state == ExecutionState.SUCCEEDED, stage.told(execution)
+    assert len(plan.moves) == 7
+    assert sorted(stage.evicted()) == sorted(move.pod_uid for move in plan.moves)
+    assert stage.traces() == []
+    _check_invariants(stage, plan)
 
 
 def test_whole_nodes_are_freed_and_opened_again(stage):
@@ -452,3 +468,14 @@ def test_an_unreadable_cluster_at_preflight_blocks_and_touches_nothing(stage):
 def test_a_number_that_is_no_execution_is_told():
     with pytest.raises(CommandError, match="there is no execution 999"):
         call_command("reconcile", "--execution", "999")
+
+
+def test_without_a_webhook_nothing_is_carried_out_and_the_plan_stays_approved(stage, settings):
+    settings.STEERING_URL = ""
+    execution, _ = stage.start()
+    carry(execution)
+    assert execution.state == ExecutionState.FAILED
+    assert "STEERING_URL" in execution.state_reason
+    execution.plan.refresh_from_db()
+    assert execution.plan.state == PlanState.APPROVED
+    assert not [call for call in stage.requests() if call["method"] in ("PATCH", "DELETE")]
