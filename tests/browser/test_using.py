@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import expect
 
+from apps.clusters.notices import publish
 from apps.clusters.queries import latest_snapshot, open_snapshot
+from apps.executions.models import Execution
 from apps.plans.models import Plan
 from tests.browser.test_pages import GRID, console
 from tests.dashboard.conftest import PASSWORD, make_picture
@@ -153,3 +155,18 @@ def test_two_clusters_can_be_switched_between(console, open_page):
     page.get_by_label("Cluster").select_option("gpu-west-1")
     expect(page).to_have_url(re.compile("/clusters/gpu-west-1/$"))
     expect(page.get_by_role("heading", level=2, name="No snapshot of this cluster yet")).to_be_visible()
+
+
+def test_an_execution_moves_on_the_page_while_somebody_looks(console, open_page):
+    page = open_page(console["everybody"], console["paths"]["execution"])
+    page.evaluate("window.notReloaded = true")
+    expect(page.get_by_text("1 step blocked")).to_be_visible()
+    execution = Execution.objects.get()
+    page.wait_for_timeout(500)
+    execution.steps.filter(state="blocked").update(state="issued")
+    Execution.objects.update(state="paused", state_reason="lunch")
+    publish("gpu-east-1", "execution", {"id": execution.pk})
+    expect(page.get_by_role("button", name="Resume")).to_be_visible(timeout=4000)
+    expect(page.get_by_text("1 step blocked")).to_have_count(0)
+    assert page.evaluate("window.notReloaded")
+    assert page.complaints == []

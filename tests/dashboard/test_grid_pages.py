@@ -213,3 +213,10 @@ def test_names_from_the_cluster_cannot_become_markup_on_any_page(viewer, cluster
         markup = client.get(path).content.decode()
         assert "<img" not in markup, path
         assert "&lt;img/src=x&gt;" in markup, path
+
+
+def test_a_refetch_after_the_session_ended_leads_the_whole_page_to_the_login(client, cluster):
+    headers = {"HX-Request": "true", "HX-Current-URL": f"http://testserver{GRID}?mode=heat"}
+    answer = client.get(GRID, headers=headers)
+    assert answer.status_code == 204
+    assert answer.headers["HX-Redirect"] == "/login/?next=%2Fclusters%2Fgpu-east-1%2F%3Fmode%3Dheat"

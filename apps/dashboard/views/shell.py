@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, cast
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib import messages
@@ -55,10 +56,25 @@ class Crumb:
     href: str
 
 
+def login_needed(view: View) -> View:
+    """As Django's own, but a refetch whose session has ended leads the whole page to the login."""
+    whole = login_required(view)
+
+    @wraps(view)
+    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if request.htmx and not request.user.is_authenticated:  # type: ignore[attr-defined]
+            back = request.htmx.current_url_abs_path or "/"  # type: ignore[attr-defined]
+            login = f"{reverse('login')}?{urlencode({'next': back})}"
+            return HttpResponse(status=204, headers={"HX-Redirect": login})
+        return whole(request, *args, **kwargs)
+
+    return guarded
+
+
 def page(view: View) -> View:
     """For people who are logged in. What they may not see is absent; what they may not do is said."""
 
-    @login_required
+    @login_needed
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         try:
