@@ -102,7 +102,8 @@ def _look_afresh(execution: Execution) -> None:
     """Steps that waited for a person are looked at again, with their whole time ahead of them."""
     execution.outcome = {}
     for step in Step.objects.select_for_update(no_key=True).filter(
-        execution=execution, state__in=[StepState.BLOCKED, StepState.INTENT, StepState.ISSUED]
+        execution=execution,
+        state__in=[StepState.PENDING, StepState.BLOCKED, StepState.INTENT, StepState.ISSUED],
     ):
         step.deadline_at = None
         step.retry_at = None
