@@ -25,6 +25,7 @@ def real_stage(webhook, transactional_db, control_plane, settings):  # noqa: F81
     settings.STEERING_URL = webhook.environment["STEERING_URL"]
     settings.STEERING_CA_FILE = webhook.environment["STEERING_CA_FILE"]
     settings.EXECUTION_POLL_SECONDS = 0.1
+    settings.EXECUTION_IDLE_SECONDS = 60
     kubelets = Kubelets(control_plane, time_scale=10)
     furnish(control_plane)
     yield Stage(control_plane)
