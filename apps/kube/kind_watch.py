@@ -73,11 +73,11 @@ class KindWatch:
             except (errors.Expired, errors.BrokenStream):
                 self._lose()  # everyday life: listing again mends it
             except (errors.Unreachable, errors.AnotherCluster) as error:
-                self._lose(str(error))
+                self._lose(error)
             except errors.KubeError as error:
-                self._lose(str(error), is_answer=True, wait_seconds=error.retry_after or 0)
+                self._lose(error, is_answer=True, wait_seconds=error.retry_after or 0)
             except Exception as error:  # a thread that dies in silence would freeze the picture
-                self._lose(f"watching {self.kind.plural} failed: {type(error).__name__}", is_answer=True)
+                self._lose(type(error).__name__, is_answer=True)
 
     def _list(self) -> str:
         listed = self._gateway.list_objects(self.kind)
@@ -112,11 +112,15 @@ class KindWatch:
         changed = not self.is_settled or self.is_listed != is_absent or bool(self.problem) == is_absent
         # An optional kind that does not exist is known to have no objects.
         self.is_listed, self.is_settled, self.lost_at = is_absent, True, None
-        self.problem = "" if is_absent else f"{self.kind.plural} cannot be read: {error}"
+        self.problem = "" if is_absent else self._say(error)
         if changed:
             self._on_change()
 
-    def _lose(self, message: str = "", *, is_answer: bool = False, wait_seconds: float = 0) -> None:
+    def _say(self, reason: object) -> str:
+        """The planner keeps still where budgets are unread: it knows the kind by this name."""
+        return f"{self.kind.plural} cannot be read: {reason}"
+
+    def _lose(self, reason: object = None, *, is_answer: bool = False, wait_seconds: float = 0) -> None:
         """Try again after a pause. What lasts is told; what mends itself within seconds is not.
 
         is_answer: the server answered, and refused: the other kinds need not wait for this one.
@@ -125,8 +129,8 @@ class KindWatch:
             return
         self.lost_at = self.lost_at or time.time()
         has_lasted = not self.is_listed or time.time() - self.lost_at > TOLD_AFTER_SECONDS
-        if message and has_lasted and message != self.problem:
-            self.problem = message
+        if reason is not None and has_lasted and self._say(reason) != self.problem:
+            self.problem = self._say(reason)
             self.is_settled = self.is_settled or is_answer
             self._on_change()
         self._stopping.wait(max(self._next_pause(), min(wait_seconds, LONGEST_PAUSE_SECONDS)))

@@ -15,6 +15,15 @@ from apps.planner.snapshot import Snapshot
 DEFAULT_SCHEDULER = "default-scheduler"
 INTERACTIVE_OWNERS = ("Notebook", "Workspace")
 INTERACTIVE_LABELS = ("notebook-name", "hub.jupyter.org/username")
+UNREAD = {
+    "poddisruptionbudgets": "Disruption budgets cannot be read, so whether one forbids it is not known.",
+    "namespaces": "Namespaces cannot be read, so whether its own is protected is not known.",
+}
+OWNERS_READ_FROM = {
+    "ReplicaSet": ("replicasets", "deployments"),
+    "StatefulSet": ("statefulsets",),
+    "Job": ("jobs",),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +47,23 @@ class MovabilityRules:
             pod.gang for pod in snapshot.pods.values() if pod.gang and pod.is_holding and not pod.terminating
         )
         self._verdicts: dict[str, Movability] = {}
+        self._unread = tuple(sentence for plural, sentence in UNREAD.items() if snapshot.cannot_read(plural))
+        self._unread_owners = frozenset(
+            kind
+            for kind, plurals in OWNERS_READ_FROM.items()
+            if any(snapshot.cannot_read(plural) for plural in plurals)
+        )
 
     def judge(self, pod: Pod) -> Movability:
         known = self._verdicts.get(pod.uid)
         if known is None:
-            reasons = (*self._identity(pod), *self._moment(pod), *self._owner(pod), *self._budget(pod))
+            reasons = (
+                *self._identity(pod),
+                *self._moment(pod),
+                *self._owner(pod),
+                *self._budget(pod),
+                *self._unread,
+            )
             known = self._verdicts[pod.uid] = Movability(not reasons, reasons)
         return known
 
@@ -85,6 +106,8 @@ class MovabilityRules:
     def _owner(self, pod: Pod) -> tuple[str, ...]:
         reasons: list[str] = []
         owner = self.snapshot.workloads.get(pod.workload)
+        if pod.owner_kind in self._unread_owners:
+            reasons.append(f"Its {pod.owner_kind} cannot be read in full, so what it bears is not known.")
         if owner is not None and owner.updating:
             reasons.append(f"{owner.display or owner.name} is in the middle of a rollout.")
         if owner is not None and owner.protected:

@@ -7,6 +7,7 @@ Built by `apps.kube.translate` from API objects (live or from a dump), stored by
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,8 @@ class Snapshot:
     """nodes by name; pods, workloads and budgets by uid; gangs by key "namespace/name".
 
     taken_at: epoch seconds of the newest fact in it. problems: one sentence for each part of
-    the cluster that could not be read (no permission, unknown resource); the rest stands.
+    the cluster that could not be read (no permission, unknown resource), naming the kind by its
+    plural; the rest stands.
     """
 
     cluster: str
@@ -47,6 +49,11 @@ class Snapshot:
         """Pods that wait for a node: by priority, then oldest first, then uid."""
         waiting = [pod for pod in self.pods.values() if pod.is_pending]
         return tuple(sorted(waiting, key=lambda pod: (-pod.priority, pod.created_at, pod.uid)))
+
+    def cannot_read(self, plural: str) -> bool:
+        """Whether a problem names this kind ("poddisruptionbudgets"): then its absence says nothing."""
+        named = re.compile(rf"\b{re.escape(plural)}\b(?!/)")
+        return any(named.search(problem) for problem in self.problems)
 
     def pods_on(self, node_name: str) -> tuple[Pod, ...]:
         return self.pods_by_node.get(node_name, ())

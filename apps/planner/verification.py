@@ -14,6 +14,7 @@ from apps.planner.snapshot import Snapshot
 from apps.planner.verification_rules import (
     covering_budgets,
     departure_faults,
+    may_go_unhealthy,
     neighbour_faults,
     node_faults,
 )
@@ -208,8 +209,9 @@ def _check_freed(snapshot: Snapshot, plan: Plan, ledger: Ledger) -> list[str]:
 def _check_waves(snapshot: Snapshot, plan: Plan) -> list[str]:
     spent: Counter[tuple[int, str]] = Counter()
     for move in plan.moves:
-        for uid in covering_budgets(snapshot, snapshot.pods[move.pod_uid]):
-            spent[move.wave, uid] += 1
+        pod = snapshot.pods[move.pod_uid]
+        for uid in covering_budgets(snapshot, pod):
+            spent[move.wave, uid] += 0 if may_go_unhealthy(snapshot, uid, pod) else 1
     return [
         f"wave {wave} takes {count} pods of budget {snapshot.budgets[uid].name}"
         for (wave, uid), count in spent.items()

@@ -3,6 +3,7 @@ a mistake made in one of the two must not be repeated by the other."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
@@ -107,7 +108,15 @@ def departure_faults(snapshot: Snapshot, pod: Pod) -> list[str]:
     covering = covering_budgets(snapshot, pod)
     if len(covering) > 1:
         faults.append(f"{pod.key} is covered by two budgets")
+    for kind in ("poddisruptionbudgets", "namespaces"):
+        if any(re.search(rf"\b{kind}\b(?!/)", problem) for problem in snapshot.problems):
+            faults.append(f"{pod.key}: {kind} could not be read, which may forbid its eviction")
     return faults
+
+
+def may_go_unhealthy(snapshot: Snapshot, uid: str, pod: Pod) -> bool:
+    """A budget that lets unhealthy pods go spends nothing on them."""
+    return snapshot.budgets[uid].always_allow_unhealthy and not pod.ready
 
 
 def covering_budgets(snapshot: Snapshot, pod: Pod) -> list[str]:

@@ -144,7 +144,9 @@ def test_a_kind_that_is_always_refused_does_not_hold_up_the_rest(api_server, wat
     api_server.fault(action="status", code=500, match={"path_regex": "/poddisruptionbudgets"})
     watch = watching(api_server.gateway())
     wait_until(lambda: watch.is_ready)
-    assert [kind for kind, _ in watch.problems()] == ["poddisruptionbudgets"]
+    ((kind, sentence),) = watch.problems()
+    assert kind == "poddisruptionbudgets"
+    assert sentence.startswith("poddisruptionbudgets cannot be read: ")
 
 
 def test_a_hiccup_is_not_worth_a_word(api_server, watching):

@@ -11,7 +11,7 @@ from tests.drawing import budget, cluster, running
 DRAWING = "a1 aB.."
 
 
-def judge(name="a1-a", *, budgets=(), workloads=None, gangs=None, extra=(), nodes=None, **facts):
+def judge(name="a1-a", *, budgets=(), workloads=None, gangs=None, extra=(), nodes=None, problems=(), **facts):
     snapshot = cluster(
         DRAWING, pods={name: facts} if facts else None, budgets=budgets, extra=extra, nodes=nodes
     )
@@ -19,6 +19,7 @@ def judge(name="a1-a", *, budgets=(), workloads=None, gangs=None, extra=(), node
         snapshot,
         workloads={**snapshot.workloads, **(workloads or {})},
         gangs=snapshot.gangs if gangs is None else gangs,
+        problems=problems,
     )
     return movability(snapshot, snapshot.pods[f"uid-{name}"])
 
@@ -109,3 +110,26 @@ def test_a_gang_at_its_minimum_moves_whole_or_not_at_all():
         in judge(gang="team/g", extra=mates, gangs={"team/g": Gang("team/g", 2)}).reasons[0]
     )
     assert judge(gang="team/g", extra=mates, gangs={"team/g": Gang("team/g", 1)}).movable
+
+
+@pytest.mark.parametrize(
+    ("problem", "words"),
+    [
+        ('poddisruptionbudgets cannot be read: User "u" cannot list it', "Disruption budgets cannot be read"),
+        ("GET /apis/policy/v1/poddisruptionbudgets?limit=500: no right", "Disruption budgets cannot be read"),
+        ("namespaces cannot be read: no right", "Namespaces cannot be read"),
+        ("replicasets cannot be read: no right", "Its ReplicaSet cannot be read"),
+        ("deployments cannot be read: no right", "Its ReplicaSet cannot be read"),
+    ],
+)
+def test_nothing_moves_where_what_might_forbid_it_cannot_be_read(problem, words):
+    verdict = judge(problems=(problem,))
+
+    assert not verdict.movable
+    assert words in " ".join(verdict.reasons)
+
+
+def test_other_gaps_in_the_picture_keep_no_pod():
+    problems = ("jobs cannot be read: no right", "GET /api/v1/namespaces/team/pods/a: gone")
+
+    assert judge(problems=problems).movable

@@ -105,6 +105,21 @@ def test_host_ports_and_rules_between_pods_are_checked():
     says(faults(plan_of(move()), extra=[hermit]), "avoids")
 
 
+def test_a_plan_made_without_a_view_of_the_budgets_is_found():
+    blind = replace(cluster(DRAWING), problems=("poddisruptionbudgets cannot be read: no right",))
+
+    says(check_plan(blind, plan_of(move())), "could not be read, which may forbid")
+
+
+def test_an_unhealthy_pod_spends_nothing_of_a_budget_that_lets_it_go():
+    lenient = replace(budget("db", allowed=0, app="db"), always_allow_unhealthy=True)
+    sick = {"a1-a": {"labels": {"app": "db"}, "ready": False}}
+    well = {"a1-a": {"labels": {"app": "db"}}}
+
+    assert faults(plan_of(move()), pods=sick, budgets=[lenient]) == []
+    says(faults(plan_of(move()), pods=well, budgets=[lenient]), "takes 1 pods of budget db")
+
+
 def test_a_wave_beyond_its_budget_is_found():
     pods = {name: {"labels": {"app": "db"}} for name in ("a1-a", "a2-b")}
     budgets = [budget("db", allowed=1, app="db")]
