@@ -28,6 +28,10 @@ USUAL_PORT = 8000
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+class PortIsTaken(Exception):
+    """Somebody else listens where the pages were wanted."""
+
+
 class Console:
     """Starts everything in order, keeps it running, and ends it in the opposite order."""
 
@@ -40,7 +44,7 @@ class Console:
 
     def start(self) -> dict[str, str]:
         """Everything up; the answer that is told to the person or program that asked."""
-        web_port = self.options.port or _usual_or_free_port()
+        web_port = _free_web_port(self.options.port)
         say("Starting PostgreSQL and Valkey ...")
         self._start_servers()
         logins, api, kubeconfig = self._start_cluster_and_prepare()
@@ -179,14 +183,24 @@ class Console:
         return done.stdout
 
 
-def _usual_or_free_port() -> int:
+def _free_web_port(wanted: int) -> int:
+    """The wanted port, or the usual one, or any. Raises PortIsTaken if the wanted one is: whoever
+    listens there would answer in our place."""
+    if wanted and not _is_free(wanted):
+        raise PortIsTaken(f"Port {wanted} is taken by another program. Choose another --port.")
+    if wanted:
+        return wanted
+    return USUAL_PORT if _is_free(USUAL_PORT) else free_port()
+
+
+def _is_free(port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", USUAL_PORT))
+            probe.bind(("127.0.0.1", port))
         except OSError:
-            return free_port()
-    return USUAL_PORT
+            return False
+    return True
 
 
 def _answers(url: str) -> bool:
@@ -214,7 +228,7 @@ def _has_snapshot(database_url: str) -> bool:
 
 def read_options(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="./dev up", description="Run the whole product on embedded defaults."
+        prog="./dev up", usage="./dev up [options]", description="Run the whole product on embedded defaults."
     )
     parser.add_argument("--json", action="store_true", help="print one JSON line when all is ready")
     parser.add_argument(
@@ -231,6 +245,9 @@ def read_options(arguments: list[str]) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if bool(options.nodes) != bool(options.pods):
         parser.error("--nodes and --pods go together")
+    for name in ("port", "cluster_port"):
+        if not 0 <= getattr(options, name) <= 65535:
+            parser.error(f"--{name.replace('_', '-')} must be a number from 0 to 65535")
     return options
 
 
@@ -251,6 +268,9 @@ def main(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         say("Stopping ...")
         return 0
+    except PortIsTaken as error:
+        say(str(error))
+        return 2
     except (StartFailed, EmbeddedServerFailed) as error:
         say(str(error))
         return 1

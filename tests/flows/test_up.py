@@ -1,6 +1,7 @@
 """`./dev up`: ready line, clean end, kept data."""
 
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -50,6 +51,21 @@ def test_nothing_outlives_a_killed_supervisor(tmp_path):
         process.wait(10)
     _gone, alive = psutil.wait_procs(family, timeout=30)
     assert alive == []
+
+
+def test_a_taken_port_is_refused_before_anything_starts(tmp_path):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = str(other.getsockname()[1])
+        done = subprocess.run(
+            [sys.executable, str(ROOT / "dev"), "up", "--port", port, "--data", str(tmp_path / "data")],
+            capture_output=True,
+            text=True,
+        )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == f"Port {port} is taken by another program. Choose another --port.\n"
 
 
 def test_unknown_options_are_one_clear_line():

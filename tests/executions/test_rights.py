@@ -1,0 +1,185 @@
+"""deploy/rbac grants what the console asks a cluster for, and nothing else.
+
+The simulated API server enforces the rules of the files, and its request log is judged once more by an
+evaluator of our own (with API groups and names, which a token's rules there do not know).
+"""
+
+import json
+import urllib.parse
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from apps.clusters.services import replace_credentials
+from apps.executions import runner
+from apps.executions.preflight import run_dry_runs
+from apps.executions.states import ExecutionState
+from apps.kube.kubernetes_gateway import KubernetesGateway
+from apps.kube.watching import ClusterWatch
+from tests.cluster_fixtures import wait_until
+from tests.executions.test_stories import carry
+
+pytestmark = pytest.mark.django_db(transaction=True)
+FOLDER = Path(__file__).parents[2] / "deploy" / "rbac"
+GIVEN_TO_EVERYBODY = {
+    ("get", "/version"),
+    ("create", "authorization.k8s.io/selfsubjectaccessreviews"),
+}
+"""By Kubernetes' own roles system:public-info-viewer and system:basic-user."""
+
+
+@dataclass(frozen=True)
+class Right:
+    """namespace, name: "" where they do not matter."""
+
+    verb: str
+    resource: str
+    namespace: str = ""
+    name: str = ""
+
+    def covers(self, verb: str, resource: str, namespace: str, name: str) -> bool:
+        return (
+            (self.verb, self.resource) == (verb, resource)
+            and self.namespace in ("", namespace)
+            and self.name in ("", name)
+        )
+
+
+def documents(*files):
+    return [found for file in files for found in yaml.safe_load_all((FOLDER / file).read_text()) if found]
+
+
+def rights(*files) -> set[Right]:
+    return {
+        Right(verb, f"{group}/{resource}", role["metadata"].get("namespace", ""), name)
+        for role in documents(*files)
+        if role["kind"] in ("ClusterRole", "Role")
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        for name in rule.get("resourceNames", [""])
+    }
+
+
+def limit_to(stage, *files):
+    """From now on the console's credential is a service account with the rights of these files."""
+    allowed = [
+        [right.verb, right.resource.partition("/")[2], right.namespace or "*"] for right in rights(*files)
+    ]
+    allowed.append(["create", "selfsubjectaccessreviews"])
+    limited = {"token": "limited", "user": "system:serviceaccount:gpu-defrag:gpu-defrag-console"}
+    stage.simulated.ask("POST", "/_sim/tokens", {**limited, "allowed": allowed})
+    for made in documents(*files):
+        if made["kind"] == "Namespace":
+            stage.simulated.ask("POST", "/api/v1/namespaces", made)
+    own = stage.simulated.credentials.token
+    replace_credentials(
+        actor=None,
+        cluster_id=stage.cluster.pk,
+        kubeconfig=stage.simulated.kubeconfig.replace(own, limited["token"]),
+    )
+    stage.cluster.refresh_from_db()
+    stage.simulated.ask("DELETE", "/_sim/requests")
+
+
+def asked(stage) -> set[tuple[str, str, str, str]]:
+    """(verb, group/resource, namespace, name) of each request that the console sent."""
+    return {attributes(one) for one in stage.requests()}
+
+
+def attributes(request) -> tuple[str, str, str, str]:
+    """As an API server derives them from method and path."""
+    parts = request["path"].strip("/").split("/")
+    if parts[0] not in ("api", "apis"):
+        return request["method"].lower(), request["path"], "", ""
+    group, parts = ("", parts[2:]) if parts[0] == "api" else (parts[1], parts[3:])
+    namespace = ""
+    if parts[0] == "namespaces" and len(parts) > 2:
+        namespace, parts = parts[1], parts[2:]
+    name = parts[1] if len(parts) > 1 else ""
+    resource = "/".join([parts[0], *parts[2:]])
+    return verb_of(request, name), f"{group}/{resource}", namespace, name
+
+
+def verb_of(request, name) -> str:
+    query = (
+        dict(urllib.parse.parse_qsl(request["query"]))
+        if isinstance(request["query"], str)
+        else request["query"]
+    )
+    read = "get" if name else "watch" if query.get("watch") else "list"
+    return {"GET": read, "POST": "create", "PATCH": "patch", "DELETE": "delete"}[request["method"]]
+
+
+def uncovered(stage, granted):
+    return sorted(
+        one
+        for one in asked(stage)
+        if one[:2] not in GIVEN_TO_EVERYBODY and not any(right.covers(*one) for right in granted)
+    )
+
+
+def watch_for_a_moment(stage):
+    """One whole turn of the watcher's kinds. Gives what it could not read."""
+    found = stage.simulated.credentials
+    gateway = KubernetesGateway(server=found.server, ca=found.ca, token="limited")
+    watch = ClusterWatch(gateway, on_change=lambda: None)
+    watch.start()
+    try:
+        wait_until(lambda: watch.is_ready or watch.problems(), what="the watch did not become ready")
+        wait_until(lambda: {one[1] for one in asked(stage) if one[0] == "watch"} >= WATCHED)
+        return watch.problems()
+    finally:
+        watch.stop()
+
+
+WATCHED = {right.resource for right in rights("reader.yaml") if right.verb == "watch"}
+
+
+def test_an_execution_needs_exactly_what_the_executor_is_granted(stage):
+    limit_to(stage, "reader.yaml", "executor.yaml")
+    assert watch_for_a_moment(stage) == ()
+    execution, _plan = stage.start()
+    carry(execution)
+    assert execution.state == ExecutionState.SUCCEEDED, stage.told(execution)
+    assert stage.traces() == []
+
+    granted = rights("reader.yaml", "executor.yaml")
+    assert uncovered(stage, granted) == []
+    used = asked(stage)
+    assert [right for right in granted if not any(right.covers(*one) for one in used)] == []
+
+
+def test_a_reader_sees_and_plans_and_is_told_what_it_may_not(stage):
+    limit_to(stage, "reader.yaml")
+    assert watch_for_a_moment(stage) == ()
+    assert uncovered(stage, rights("reader.yaml")) == []
+
+    plan, found = stage.approved_plan()
+    runs = run_dry_runs(version_id=plan.versions.get().pk)
+    assert [run.allowed for run in runs] == [False] * len(found.moves)
+    assert all('cannot create resource "pods/eviction"' in run.message for run in runs)
+
+    execution, _plan = stage.start()
+    runner.advance(execution.pk, seconds=20)
+    execution.refresh_from_db()
+    assert execution.state == ExecutionState.FAILED
+    assert "may not patch nodes" in execution.state_reason
+    assert stage.evicted() == []
+    assert stage.traces() == []
+
+
+def test_the_files_grant_no_secrets_no_exec_and_no_wildcard():
+    granted = rights("reader.yaml", "executor.yaml")
+    assert not [right for right in granted if "*" in (right.verb, right.resource)]
+    text = json.dumps([right.resource for right in granted])
+    assert not [word for word in ("secrets", "exec", "attach", "portforward", "roles", "*") if word in text]
+    assert {right.verb for right in rights("reader.yaml")} == {"get", "list", "watch"}
+    deletes = {(right.resource, right.namespace) for right in granted if right.verb == "delete"}
+    assert deletes == {
+        ("/pods", "gpu-defrag"),
+        ("admissionregistration.k8s.io/mutatingwebhookconfigurations", ""),
+    }
