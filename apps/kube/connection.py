@@ -7,8 +7,10 @@ a redirect: whether to ask again is for the caller to decide.
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
+import socket
 import ssl
 import tempfile
 import time
@@ -18,10 +20,12 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import urllib3
+from urllib3.connection import HTTPSConnection
 from urllib3.exceptions import (
     ClosedPoolError,
     ConnectTimeoutError,
     HTTPError,
+    LocationParseError,
     NameResolutionError,
     NewConnectionError,
     ReadTimeoutError,
@@ -67,6 +71,28 @@ class Request:
         return f"{self.method} {self.path}"
 
 
+class LinkLocalRefused(NewConnectionError):
+    """No API server has such an address; a cloud's metadata service has."""
+
+
+class GuardedConnection(HTTPSConnection):
+    """Looks where the name really led to, before a byte is sent."""
+
+    def _new_conn(self) -> socket.socket:
+        opened = super()._new_conn()
+        address = opened.getpeername()[0]
+        if is_link_local(address):
+            opened.close()
+            raise LinkLocalRefused(self, f"{address} is link-local")
+        return opened
+
+
+def is_link_local(address: str) -> bool:
+    """address: numeric, as the socket tells it. IPv4 counts in IPv6 clothes as well."""
+    found = ipaddress.ip_address(address.partition("%")[0])
+    return (getattr(found, "ipv4_mapped", None) or found).is_link_local
+
+
 class Connection:
     """connect_seconds, read_seconds: time-outs of one request, always both."""
 
@@ -90,6 +116,7 @@ class Connection:
             server_hostname=credentials.tls_server_name or None,
             assert_hostname=credentials.tls_server_name or None,
         )
+        self._pool.ConnectionCls = GuardedConnection
 
     def ask(self, request: Request) -> Answer:
         """Send once and read the whole answer. Raises Unreachable or Untrusted."""
@@ -160,8 +187,12 @@ class Connection:
                 f"{where}: the server's certificate is not trusted ({reason}). Check that the CA certificate "
                 "of the kubeconfig belongs to this cluster and that the certificate names this host."
             )
-        if isinstance(error, NameResolutionError):
+        if isinstance(error, NameResolutionError | LocationParseError):
             return Unreachable(f"{where}: the host name cannot be resolved. Check the server address.")
+        if isinstance(error, LinkLocalRefused):
+            return Unreachable(
+                f"{where}: link-local addresses are refused. Give the API server's own address."
+            )
         if isinstance(error, NewConnectionError):
             return Unreachable(
                 f"{where}: the connection is refused. Check that the API server runs and the port is right."

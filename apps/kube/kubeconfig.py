@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import base64
 import binascii
+import ipaddress
+import re
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,6 +18,9 @@ from urllib.parse import urlsplit
 from apps.kube.yaml_text import BadYaml, load_yaml
 
 LONGEST_TEXT = 256 * 1024
+HOST_NAME = re.compile(
+    r"(?=.{1,253}$)([a-z0-9_]([-a-z0-9_]{0,61}[a-z0-9_])?\.)*[a-z0-9_]([-a-z0-9_]{0,61}[a-z0-9_])?\.?"
+)
 REFUSED_CLUSTER_KEYS = {
     "certificate-authority": "put the certificate itself into certificate-authority-data",
     "proxy-url": "connect without a proxy",
@@ -120,15 +125,20 @@ def _credentials(cluster: dict[str, Any], user: dict[str, Any], skip: bool) -> C
         raise BadKubeconfig("client-certificate-data and client-key-data must be given together.")
     if not token and not certificate:
         raise BadKubeconfig("The user has neither a token nor client certificate data. Add one of them.")
-    if any(character.isspace() or not character.isprintable() for character in token):
-        raise BadKubeconfig("The user's token contains spaces or line breaks. Copy it as one line.")
+    if not _is_plain(token):
+        raise BadKubeconfig(
+            "The user's token contains spaces, line breaks or characters outside ASCII. Copy it as one line."
+        )
+    name = _text(cluster, "tls-server-name")
+    if name and not _is_host(name):
+        raise BadKubeconfig(f"The cluster's tls-server-name {name[:80]!r} is no host name.")
     return Credentials(
         server=_server(cluster),
         ca=_pem(cluster, "certificate-authority-data"),
         token=token,
         client_certificate="" if token else certificate,
         client_key="" if token else key,
-        tls_server_name=_text(cluster, "tls-server-name"),
+        tls_server_name=name,
         skip_tls_verify=skip,
     )
 
@@ -144,7 +154,24 @@ def _server(cluster: dict[str, Any]) -> str:
         raise BadKubeconfig("The cluster's server must be an address that starts with https://.")
     if parts.username or parts.password or parts.query or parts.fragment:
         raise BadKubeconfig("The cluster's server must be a plain address without user, query or fragment.")
+    if not _is_plain(server) or not _is_host(parts.hostname or ""):
+        raise BadKubeconfig(
+            f"The cluster's server names no host that can be asked: {(parts.hostname or '')[:80]!r}. "
+            "Write a host name or an IP address, in ASCII."
+        )
     return server
+
+
+def _is_plain(text: str) -> bool:
+    """Visible ASCII only: what can stand in one header or one address."""
+    return all("!" <= character <= "~" for character in text)
+
+
+def _is_host(text: str) -> bool:
+    try:
+        return not getattr(ipaddress.ip_address(text), "scope_id", None)
+    except ValueError:
+        return HOST_NAME.fullmatch(text.lower()) is not None
 
 
 def _text(found: dict[str, Any], key: str) -> str:

@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from apps.kube import errors
+from apps.kube.connection import is_link_local
 from apps.kube.gateway import BUDGETS, NAMESPACES, NODES, POD_GROUPS, PODS, Kind
 from apps.kube.kubernetes_gateway import PAGE, KubernetesGateway
 from apps.simulator.api_server.access import User
@@ -230,6 +231,21 @@ def test_nobody_there_is_unreachable(api_server):
     gateway = KubernetesGateway(server=f"https://127.0.0.1:{port}", ca=api_server.server.ca_pem, token="t")
     with pytest.raises(errors.Unreachable, match="refused"):
         gateway.version()
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("169.254.169.254", True),
+        ("::ffff:169.254.169.254", True),
+        ("fe80::1%eth0", True),
+        ("10.0.0.1", False),
+        ("127.0.0.1", False),
+        ("2001:db8::1", False),
+    ],
+)
+def test_a_metadata_service_is_no_api_server(address, expected):
+    assert is_link_local(address) is expected
 
 
 def test_a_slow_answer_is_unreachable_in_time(api_server):

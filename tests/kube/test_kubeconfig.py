@@ -103,3 +103,32 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
 def test_broken_and_hostile_texts_give_one_sentence(text, says):
     with pytest.raises(BadKubeconfig, match=says):
         read_kubeconfig(text)
+
+
+@pytest.mark.parametrize(
+    "server",
+    ["https://a b", "https://a..b", "https://" + "a" * 64, "https://*", "https://пример.example", "https://.",
+     "https://%31.0.0.1", "https://[fe80::1%25eth0]", "https://h/p\u202e", "https://h/a b"],
+)  # fmt: skip
+def test_a_server_that_nobody_can_ask_is_refused(server):
+    with pytest.raises(BadKubeconfig, match="server"):
+        read_kubeconfig(kubeconfig(cluster={"server": server}))
+
+
+@pytest.mark.parametrize(
+    "server", ["https://k8s_1:6443", "https://10.0.0.1", "https://[2001:db8::1]:6443/k8s/c-1"]
+)
+def test_names_and_addresses_are_servers(server):
+    assert read_kubeconfig(kubeconfig(cluster={"server": server})).server == server
+
+
+@pytest.mark.parametrize("token", ["t✓k", "tök", "a\x7fb"])
+def test_a_token_that_no_header_can_carry_is_refused(token):
+    with pytest.raises(BadKubeconfig, match="token"):
+        read_kubeconfig(kubeconfig(user={"token": token}))
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a" * 300, "ü..x", "."])
+def test_a_tls_name_that_is_no_host_name_is_refused(name):
+    with pytest.raises(BadKubeconfig, match="tls-server-name"):
+        read_kubeconfig(kubeconfig(cluster={"tls-server-name": name}))
