@@ -17,13 +17,13 @@ import numpy.typing as npt
 from apps.planner.gang_room import LargestGang, find_largest_gang
 from apps.planner.inventory import Node, Pod
 from apps.planner.movability import MovabilityRules
+from apps.planner.parts import CAUSES, Parts, count_free_blocks, measure_parts, parts_to_dict
 from apps.planner.resources import asks_gpu
 from apps.planner.rooms import Room, Rooms, free_room, is_free_node
 from apps.planner.snapshot import Snapshot
 from apps.planner.workload import Workload, choose_workload, live_workload
 
 Ints = npt.NDArray[np.int64]
-CAUSES = ("lacks_cpu", "lacks_gpu", "lacks_both", "model_not_allowed", "cpu_only", "usable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,7 @@ class FragmentationReport:
 
     numerator: sum over nodes and specs of count x F_n(m); weight_total: sum of the counts.
     ratio: fragmentation / idle. by_cause sums to idle_milli. free_nodes: number of GPUs -> nodes.
+    free_blocks: size -> blocks, every wholly free GPU in one of them. parts: per pool and per model.
     """
 
     fragmentation_milli: float
@@ -56,6 +57,8 @@ class FragmentationReport:
     numerator: int = 0
     weight_total: int = 0
     warnings: tuple[str, ...] = field(default=())
+    free_blocks: Mapping[str, int] = field(default_factory=dict)
+    parts: Parts = field(default_factory=Parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,7 @@ def measure(snapshot: Snapshot, workload: Workload | Iterable[Pod] | None = None
     idle = sum(room.idle_milli for room in measured)
     lost = numerator / weight if weight else 0.0
     sums = causes.table.sum(axis=0)
-    stranded = _stranded_milli(snapshot, measured, causes)
+    least = _least_stranded(snapshot, measured, causes)
     return FragmentationReport(
         fragmentation_milli=lost,
         idle_milli=idle,
@@ -95,10 +98,12 @@ def measure(snapshot: Snapshot, workload: Workload | Iterable[Pod] | None = None
         nodes=_describe_nodes(snapshot, measured, causes, weight),
         free_nodes=count_free_nodes(snapshot),
         largest_gang=find_largest_gang(measured),
-        stranded_gpus=stranded / 1000,
+        stranded_gpus=int(least.sum()) / 1000,
         numerator=numerator,
         weight_total=weight,
         warnings=() if weight else ("There are no pods, so nothing is wanted and nothing counts as lost.",),
+        free_blocks=count_free_blocks(measured),
+        parts=measure_parts(snapshot, measured, causes.table, least, weight),
     )
 
 
@@ -165,6 +170,8 @@ def report_to_dict(report: FragmentationReport) -> dict[str, object]:
         "fragmentation_numerator": report.numerator,
         "weight_total": report.weight_total,
         "warnings": list(report.warnings),
+        "free_blocks": dict(report.free_blocks),
+        **parts_to_dict(report.parts),
     }
 
 
@@ -184,11 +191,10 @@ def _is_measured(node: Node) -> bool:
     )
 
 
-def _stranded_milli(snapshot: Snapshot, rooms: list[Room], causes: Causes) -> int:
-    """Idle capacity that no wanted shape can use: what waits if something waits, else what runs."""
+def _least_stranded(snapshot: Snapshot, rooms: list[Room], causes: Causes) -> Ints:
+    """Per room, idle capacity that no wanted shape can use: what waits if something waits, else what runs."""
     waiting = choose_workload(pod for pod in snapshot.pending_pods if asks_gpu(pod))
-    least = measure_rooms(rooms, waiting).least if waiting.specs else causes.least
-    return int(least.sum())
+    return measure_rooms(rooms, waiting).least if waiting.specs else causes.least
 
 
 def _describe_nodes(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from apps.planner.inventory import LinkClass
@@ -21,15 +21,6 @@ class LargestGang:
     pods: int
 
 
-def find_largest_gang(rooms: Iterable[Room]) -> LargestGang:
-    """For the cluster's largest node size (at most 8 GPUs), by NVLink where anyone knows links."""
-    opened = [room for room in rooms if is_open_node(room.node)]
-    size = min(max((len(room.node.gpus) for room in opened), default=0), GANG_SIZE)
-    link = LinkClass.NVLINK if any(knows_links(room.node) for room in opened) else LinkClass.UNKNOWN
-    pods = sum(count_groups(room, size, link) for room in opened) if size else 0
-    return LargestGang(size, str(link), pods)
-
-
 def count_groups(room: Room, size: int, link: LinkClass) -> int:
     """How many disjoint groups fit; a lower bound where several groups share a node."""
     free = room.free_positions()
@@ -38,3 +29,14 @@ def count_groups(room: Room, size: int, link: LinkClass) -> int:
     if not room.located and len(free) < len(room.usable):
         return 0
     return largest_group(room.node, free, link) // size
+
+
+def find_largest_gang(
+    rooms: Iterable[Room], count: Callable[[Room, int, LinkClass], int] = count_groups
+) -> LargestGang:
+    """For the largest node size among the rooms (at most 8 GPUs), by NVLink where anyone knows links."""
+    opened = [room for room in rooms if is_open_node(room.node)]
+    size = min(max((len(room.node.gpus) for room in opened), default=0), GANG_SIZE)
+    link = LinkClass.NVLINK if any(knows_links(room.node) for room in opened) else LinkClass.UNKNOWN
+    pods = sum(count(room, size, link) for room in opened) if size else 0
+    return LargestGang(size, str(link), pods)
