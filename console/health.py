@@ -4,12 +4,15 @@ import redis
 from django.conf import settings
 from django.db import Error, connection
 from django.http import HttpRequest, JsonResponse
+from django.views.decorators.http import require_safe
 
 
+@require_safe
 def healthz(request: HttpRequest) -> JsonResponse:
     return JsonResponse({"status": "ok"})
 
 
+@require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
     """200 when database and broker answer, else 503; never a secret or an address in the answer."""
     parts = {"database": _database_answers(), "broker": _broker_answers()}

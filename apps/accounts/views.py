@@ -13,11 +13,22 @@ from django.shortcuts import render
 LOCKED = "Too many attempts with this name from here. Wait a quarter of an hour, then try again."
 
 
+class LogInForm(AuthenticationForm):
+    """A name longer than any person's is refused before attempts are counted: no column could hold it."""
+
+    def clean(self) -> dict[str, Any]:
+        if len(self.cleaned_data.get("username", "")) > (self.username_field.max_length or 0):
+            raise self.get_invalid_login_error()
+        return super().clean()
+
+
 class LogIn(views.LoginView):
     """Attempts are counted and cut off by axes, in the database, so a restart forgives nothing.
 
     Open to people who are logged in already: approving asks them to log in again.
     """
+
+    form_class = LogInForm
 
 
 class LogOut(views.LogoutView):

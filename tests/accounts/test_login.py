@@ -78,3 +78,9 @@ def test_an_inactive_person_does_not_get_in(ada, client):
     ada.save()
     assert log_in(client).status_code == 200
     assert client.get("/api/v1/clusters/").status_code == 401
+
+
+def test_a_name_that_nobody_can_have_is_wrong_and_breaks_nothing(client, db):
+    answer = client.post("/login/", {"username": "a" * 5000, "password": PASSWORD})
+    assert answer.status_code == 200
+    assert "password" in " ".join(answer.context["form"].non_field_errors())

@@ -106,6 +106,8 @@ def test_only_a_planner_of_the_cluster_asks_and_proposes(cluster, author, approv
         ({"goal": "free-nodes", "workload": "ml/x"}, "takes no workload"),
         ({"goal": "unlock", "workload": "x"}, "not of the form namespace/name"),
         ({"goal": "unlock", "workload": "a/b/c"}, "not of the form namespace/name"),
+        ({"goal": "unlock", "workload": "ml/a\x00"}, "not of the form namespace/name"),
+        ({"goal": "unlock", "workload": "ml/\u202ea"}, "not of the form namespace/name"),
         ({"goal": "free-nodes", "max_moves": 0}, "take 1 to 5000"),
         ({"goal": "free-nodes", "max_moves": 5001}, "take 1 to 5000"),
         ({"goal": "free-nodes", "seconds": 1e9}, "take 0.1 to 120"),

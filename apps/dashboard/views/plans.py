@@ -31,6 +31,7 @@ from apps.plans.models import Plan
 REFUSALS = (
     Denied,
     plan_errors.InvalidRequest,
+    plan_errors.TooManyDrafts,
     plan_errors.NothingKnown,
     plan_errors.WrongState,
     plan_errors.OutdatedView,

@@ -15,7 +15,8 @@ from urllib.parse import urlencode
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.core.exceptions import SuspiciousOperation
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
@@ -32,6 +33,7 @@ from apps.plans.models import Plan
 from apps.plans.states import PlanState
 
 COUNTED = {"Queue": "pods waiting", "Plans": "plans to decide", "Executions": "under way"}
+METHODS = ("GET", "HEAD", "POST")
 View = Callable[..., HttpResponse]
 
 
@@ -63,12 +65,19 @@ def login_needed(view: View) -> View:
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if request.htmx and not request.user.is_authenticated:  # type: ignore[attr-defined]
-            back = request.htmx.current_url_abs_path or "/"  # type: ignore[attr-defined]
-            login = f"{reverse('login')}?{urlencode({'next': back})}"
+            login = f"{reverse('login')}?{urlencode({'next': _page_shown(request)})}"
             return HttpResponse(status=204, headers={"HX-Redirect": login})
         return whole(request, *args, **kwargs)
 
     return guarded
+
+
+def _page_shown(request: HttpRequest) -> str:
+    """Path of the page that refetches a part of itself; "/" where the header tells no address of ours."""
+    try:
+        return request.htmx.current_url_abs_path or "/"  # type: ignore[attr-defined, no-any-return]
+    except ValueError:
+        return "/"
 
 
 def page(view: View) -> View:
@@ -77,6 +86,10 @@ def page(view: View) -> View:
     @login_needed
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if request.method not in METHODS:
+            return HttpResponseNotAllowed(METHODS)
+        if _holds_nul(request.GET) or _holds_nul(request.POST):
+            raise SuspiciousOperation("a NUL character in the address or the form")
         try:
             answer = view(request, *args, **kwargs)
         except NotVisible as error:
@@ -89,6 +102,11 @@ def page(view: View) -> View:
         return answer
 
     return guarded
+
+
+def _holds_nul(fields: QueryDict) -> bool:
+    """No text of ours may hold one: the database cannot keep or compare it."""
+    return any("\x00" in text for _, values in fields.lists() for text in values)
 
 
 def person_of(request: HttpRequest) -> User:

@@ -208,7 +208,8 @@ def _checked_request(*, goal: str, workload: str, max_moves: int, seconds: float
     if workload and goal != Goal.UNLOCK:
         raise InvalidRequest(f"goal {goal} takes no workload: leave it out, or ask for {Goal.UNLOCK}")
     namespace, _, name = workload.partition("/")
-    if workload and not (namespace and name and "/" not in name and len(workload) <= 320):
+    is_named = namespace and name and "/" not in name and len(workload) <= 320 and workload.isprintable()
+    if workload and not is_named:
         raise InvalidRequest(f"workload {workload[:80]!r} is not of the form namespace/name")
     if not 1 <= max_moves <= MOST_MOVES:
         raise InvalidRequest(f"max_moves is {max_moves}: take 1 to {MOST_MOVES}")
