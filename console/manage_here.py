@@ -24,13 +24,14 @@ NEEDS_NO_DATABASE = {
 def main(arguments: list[str]) -> int:
     from django.core.management import execute_from_command_line
 
+    arguments = arguments or ["help"]
     started: list[EmbeddedServer] = []
     try:
         if "DATABASE_URL" not in os.environ:
-            started = _find_or_start(arguments[0] if arguments else "help")
+            started = _find_or_start(arguments[0])
         os.environ.setdefault("SECRET_KEY", secrets.token_urlsafe(48))
         os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings.production")
-        execute_from_command_line(["manage.py", *arguments])
+        execute_from_command_line(["./dev manage", *arguments])
     except EmbeddedServerFailed as error:
         print(error, file=sys.stderr)
         return 2

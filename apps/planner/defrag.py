@@ -85,6 +85,10 @@ def plan_unlock(
         if not chosen:
             return Plan(Goal.UNLOCK, refused=(Refusal(workload, "No pending workload has this name."),))
         return _unlock_one(snapshot, chosen[0], max_moves, deadline, policy)
+    if not waiting:
+        return Plan(Goal.UNLOCK, sentence="Nothing waits: there is nothing to unlock.")
+    if len(waiting) == 1:
+        return _unlock_one(snapshot, waiting[0], max_moves, deadline, policy)  # with a bound and a proof
     return _unlock_all(snapshot, waiting, max_moves, deadline, policy)
 
 

@@ -194,3 +194,12 @@ def _pod(name, node, gpus):
         },
         "status": {"phase": "Running"},
     }
+
+
+def test_a_queue_that_is_empty_is_said_to_be_empty(trace, tmp_path, capfd):
+    rows = (tmp_path / "placed.csv").read_text().splitlines()
+    (tmp_path / "placed.csv").write_text("\n".join(row for row in rows if not row.startswith("big")))
+
+    call_command("make_plan", goal="unlock", **trace)
+
+    assert capfd.readouterr().out.startswith("Nothing waits: there is nothing to unlock. (no moves, ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from argparse import SUPPRESS
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -18,6 +19,7 @@ class Command(BaseCommand):
     help = "Add a person with roles, and print the random password that was made for him."
 
     def add_arguments(self, parser: CommandParser) -> None:
+        parser.usage = SUPPRESS  # a wrong argument is answered in one line
         parser.add_argument("name")
         parser.add_argument("--role", action="append", default=[], choices=Role.values, help="repeatable")
         parser.add_argument(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from argparse import SUPPRESS
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -14,6 +15,7 @@ class Command(BaseCommand):
     help = "Check the ledger's hash chain. Exit status 1 when it is broken, naming the first broken entry."
 
     def add_arguments(self, parser: CommandParser) -> None:
+        parser.usage = SUPPRESS  # a wrong argument is answered in one line
         parser.add_argument("--json", action="store_true", help="print one line of JSON")
         parser.add_argument(
             "--head", default="", help="a hash printed by an earlier run; it must still be there"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from argparse import SUPPRESS
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ class Command(BaseCommand):
     help = "Register a cluster. The kubeconfig is reduced to server, CA, and token or client certificate."
 
     def add_arguments(self, parser: CommandParser) -> None:
+        parser.usage = SUPPRESS  # a wrong argument is answered in one line
         parser.add_argument("name", help="lower-case letters, digits and dashes")
         parser.add_argument("--kubeconfig", required=True, metavar="FILE", help="- reads standard input")
         parser.add_argument(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from argparse import ArgumentParser
+from argparse import SUPPRESS, ArgumentParser
 from typing import Any
 
 from django.conf import settings
@@ -12,13 +12,14 @@ from django.core.management.base import BaseCommand, CommandError
 from apps.executions import queries, runner
 from apps.executions.flow import Ledger, steps_to_land
 from apps.executions.models import Execution
-from apps.executions.states import TERMINAL, ExecutionState
+from apps.executions.states import TERMINAL, ExecutionState, StepKind
 
 
 class Command(BaseCommand):
     help = "Carry open executions forward, without Celery and without a broker."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.usage = SUPPRESS  # a wrong argument is answered in one line
         parser.add_argument("--execution", type=int, help="only this one")
         parser.add_argument(
             "--until-idle", action="store_true", help="stay until it has ended or waits for a person"
@@ -39,7 +40,9 @@ def _chosen(execution_id: int | None) -> list[int]:
     if execution_id is None:
         return list(queries.open_executions().order_by("pk").values_list("pk", flat=True))
     if not Execution.objects.filter(pk=execution_id).exists():
-        raise CommandError(f"there is no execution {execution_id}: see the list of executions for its number")
+        raise CommandError(
+            f"there is no execution {execution_id}: see the list of executions for its number", returncode=2
+        )
     return [execution_id]
 
 
@@ -49,5 +52,6 @@ def _is_busy(execution_id: int) -> bool:
         return False
     if execution.state in (ExecutionState.PAUSED, ExecutionState.NEEDS_HUMAN):
         flying = steps_to_land(Ledger(list(execution.steps.all())))
-        return any(not step.observed.get("needs_person") for step in flying)
+        landing = [step for step in flying if step.kind != StepKind.EVICT_POD]
+        return any(not step.observed.get("needs_person") for step in landing)
     return True

@@ -19,6 +19,7 @@ from apps.planner.verification import check_plan
 from apps.planner.waiting import group_pending
 
 MOST_MOVES = 5000
+USUAL_MOVES = 50
 
 
 class Command(BaseCommand):
@@ -27,9 +28,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_source_arguments(parser)
-        parser.add_argument("--goal", choices=[Goal.FREE_NODES, Goal.UNLOCK], required=True)
-        parser.add_argument("--max-moves", type=_whole, required=True, metavar="K")
-        parser.add_argument("--seconds", type=_positive, default=10.0, metavar="S")
+        parser.add_argument("--goal", choices=[Goal.FREE_NODES.value, Goal.UNLOCK.value], required=True)
+        parser.add_argument("--max-moves", type=_whole, default=USUAL_MOVES, metavar="K", help="default: 50")
+        parser.add_argument("--seconds", type=_positive, default=10.0, metavar="S", help="default: 10")
         parser.add_argument(
             "--workload", metavar="NAMESPACE/NAME", help="what to unlock; default: all that waits"
         )
@@ -52,8 +53,7 @@ class Command(BaseCommand):
 
 
 def as_text(plan: Plan, seconds: float) -> str:
-    proof = "proven optimal" if plan.proven_optimal else f"gap {plan.gap:.1%} to the bound"
-    lines = [f"{plan.sentence} ({proof}, {seconds:.2f} s)"]
+    lines = [f"{plan.sentence} ({_proof(plan)}, {seconds:.2f} s)"]
     lines += [
         f"{move.order:4}. wave {move.wave}: {move.pod}  {move.source} -> {move.target}  {move.reason}"
         for move in plan.moves
@@ -61,6 +61,15 @@ def as_text(plan: Plan, seconds: float) -> str:
     lines += [f"starts: {one.pod} on {one.node}" for one in plan.hand_overs]
     lines += [f"refused: {one.pod}: {one.reason}" for one in plan.refused[:20]]
     return "\n".join(lines)
+
+
+def _proof(plan: Plan) -> str:
+    if plan.proven_optimal:
+        return "proven optimal"
+    if not plan.moves:
+        return "no moves"
+    # Of a whole queue nobody knows how few moves would do.
+    return f"gap {plan.gap:.1%} to the bound" if plan.lower_bound else "no bound known"
 
 
 def _search(snapshot: Snapshot, options: dict[str, Any], deadline: Callable[[], bool]) -> Plan:
