@@ -39,6 +39,7 @@ POD_SPEC = (
     "terminationGracePeriodSeconds",
     "overhead",
     "resources",
+    "resourceClaims",
     "volumes",
 )
 POD_STATUS = ("phase", "conditions", "startTime", "nominatedNodeName")

@@ -12,8 +12,24 @@ from apps.planner.inventory import Pod
 from apps.planner.plan import Plan
 from apps.planner.snapshot import Snapshot
 
-DEVICES = ("nvidia.com/", "amd.com/", "huawei.com/", "hygon.com/", "cambricon.com/", "metax-tech.com/",
-           "iluvatar.ai/", "mthreads.com/", "gpu.intel.com/", "aliyun.com/gpu")  # fmt: skip
+VENDORS = ("nvidia.com", "amd.com", "huawei.com", "hygon.com", "cambricon.com", "metax-tech.com",
+           "iluvatar.ai", "mthreads.com", "gpu.intel.com")  # fmt: skip
+WORDS = (
+    "gpu",
+    "dcu",
+    "mlu",
+    "cuda",
+    "gaudi",
+    "neuron",
+    "ascend",
+    "accel",
+    "/tpu",
+    "/npu",
+    "/vnpu",
+    "/xpu",
+    "/hpu",
+)
+NETWORK = ("hostdev", "rdma", "sriov", "roce")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +45,17 @@ class Outcome:
 def wants_device(pod: Pod) -> bool:
     """Whether the pod asks for an accelerator in any form."""
     return pod.gpu_milli < 1000 or any(
-        amount > 0 and name.startswith(DEVICES) for name, amount in pod.requests.items()
+        amount > 0 and _names_device(name.lower()) for name, amount in pod.requests.items()
     )
+
+
+def _names_device(resource: str) -> bool:
+    vendor, _, word = resource.partition("/")
+    if vendor.endswith("kubernetes.io") or "." not in vendor or not word:
+        return False
+    if "monitoring" in word or any(one in word for one in NETWORK):
+        return False
+    return vendor in VENDORS or any(one in resource for one in WORDS)
 
 
 def compare_outcome(plan: Plan, after: Snapshot, replacements: Mapping[str, str]) -> Outcome:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
+from functools import lru_cache
 
 from apps.planner.inventory import LinkClass, Pod, Quantities
 
@@ -37,19 +38,21 @@ WHOLE_GPU_RESOURCES = frozenset(
         "gpu.intel.com/xe",
     }
 )
-DEVICE_PREFIXES = (
-    "nvidia.com/gpu",
-    "nvidia.com/mig-",
-    "amd.com/",
-    "huawei.com/Ascend",
-    "cambricon.com/",
-    "hygon.com/",
-    "metax-tech.com/",
-    "iluvatar.ai/",
-    "mthreads.com/",
-    "gpu.intel.com/",
-    "aliyun.com/gpu",
-)
+"""The ordinary ones, which go before any other where a node offers several."""
+VENDORS = {
+    "nvidia.com": "nvidia",
+    "amd.com": "amd",
+    "huawei.com": "huawei",
+    "cambricon.com": "cambricon",
+    "hygon.com": "hygon",
+    "metax-tech.com": "metax",
+    "iluvatar.ai": "iluvatar",
+    "mthreads.com": "mthreads",
+    "gpu.intel.com": "intel",
+}
+DEVICE_WORDS = re.compile(r"gpu|dcu|mlu|cuda|ascend|neuron|gaudi|accel|(?<![a-z])v?(?:npu|tpu|xpu|hpu)")
+BESIDE_DEVICES = ("monitoring", "rdma", "hostdev", "sriov", "roce")
+PARTS_OF_DEVICES = ("mem", "core", "percent", "bandwidth", "-milli", "slice", "tile", "mig-")
 
 
 def parse_quantity(text: str | int | float, resource: str = "") -> int:
@@ -101,9 +104,25 @@ def effective_requests(
     return add_quantities((peak, overhead or {}))
 
 
+@lru_cache(maxsize=4096)
 def is_device_resource(name: str) -> bool:
-    """Whether the resource is an accelerator in any form: a whole one, a share, a MIG instance."""
-    return name.startswith(DEVICE_PREFIXES)
+    """Whether the resource is an accelerator in any form: a whole one, a share, a MIG instance.
+
+    A vendor never heard of counts too, by its words; network cards of GPU vendors do not.
+    """
+    domain, slash, short = name.lower().partition("/")
+    if not slash or "." not in domain or domain.endswith("kubernetes.io"):
+        return False
+    if any(word in short for word in BESIDE_DEVICES):
+        return False
+    return domain in VENDORS or DEVICE_WORDS.search(name.lower()) is not None
+
+
+@lru_cache(maxsize=4096)
+def counts_devices(name: str) -> bool:
+    """Whether one unit of it is a whole accelerator (or, where devices are shared in time, a turn on one)."""
+    short = name.partition("/")[2].lower()
+    return is_device_resource(name) and not any(word in short for word in PARTS_OF_DEVICES)
 
 
 def asks_gpu(pod: Pod) -> bool:
@@ -134,14 +153,14 @@ class Demand:
 
 
 def demand_of(pod: Pod, extra_gpu_resources: frozenset[str] = frozenset()) -> Demand:
-    """extra_gpu_resources: names that the cluster's nodes use for whole GPUs, beside the known ones."""
+    """extra_gpu_resources: names that the cluster's nodes use for whole GPUs, whatever they sound like."""
     resources: list[tuple[str, int]] = []
     gpu_resource, gpus = "", 0
     for name in sorted(pod.requests):
         amount = pod.requests[name]
         if amount <= 0:
             continue
-        if not gpu_resource and (name in WHOLE_GPU_RESOURCES or name in extra_gpu_resources):
+        if not gpu_resource and (counts_devices(name) or name in extra_gpu_resources):
             gpu_resource, gpus = name, amount
         else:
             resources.append((name, amount))

@@ -10,15 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from apps.planner.inventory import Node, Pod
+from apps.planner.naming import PRODUCT_LABELS
 from apps.planner.resources import demand_of
 from apps.planner.snapshot import Snapshot
 
-PRODUCT_LABELS = (
-    "nvidia.com/gpu.product",
-    "amd.com/gpu.product-name",
-    "cloud.google.com/gke-accelerator",
-    "gpu.nvidia.com/class",
-)
 FIXED_OWNERS = ("DaemonSet", "Node")
 COVER_PERCENT = 95
 

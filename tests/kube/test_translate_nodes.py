@@ -212,6 +212,58 @@ def test_shared_gpus_are_counted_once(labels, capacity, physical, shares, model,
     assert found.warnings == ()
 
 
+JSON_REGISTER = json.dumps([{"id": "A-0", "count": 4}, {"id": "A-1", "index": 1, "count": 4}])
+
+
+@pytest.mark.parametrize(
+    ("resource", "annotations", "physical", "shares"),
+    [
+        (
+            "nvidia.com/gpu",
+            {"hami.io/node-nvidia-register": "GPU-a,10,32768,100,V100,0,true:GPU-b,10,1,1,V,0,true:"},
+            2,
+            10,
+        ),
+        ("huawei.com/Ascend910B4", {"hami.io/node-register-Ascend910B4": JSON_REGISTER}, 2, 4),
+        (
+            "nvidia.com/gpu",
+            {
+                "hami.io/node-handshake": "Deleted_2026-01-01 00:00:00",
+                "hami.io/node-nvidia-register": "GPU-a,10,32768,100,V100,0,true:",
+            },
+            20,
+            1,
+        ),
+        ("nvidia.com/gpu", {"hami.io/node-nvidia-register": "["}, 20, 1),
+    ],
+)
+def test_cards_that_hami_deals_out_in_units_are_counted_once(resource, annotations, physical, shares):
+    raw = node(annotations=annotations)
+    units = str(physical * shares)
+    for amounts in (raw["status"]["capacity"], raw["status"]["allocatable"]):
+        del amounts["nvidia.com/gpu"]
+        amounts[resource] = units
+    found = read(raw)
+    assert (len(found.gpus), found.shares_per_gpu) == (physical, shares)
+    assert found.sharing == ("hami" if shares > 1 else "")
+
+
+def test_a_cut_record_of_hamis_register_is_named_and_not_counted():
+    found = read(
+        node(gpus=10, annotations={"hami.io/node-nvidia-register": "GPU-a,10,1,100,V,0,true:GPU-b,10,4096"})
+    )
+    assert len(found.gpus) == 1
+    assert any("1 records that cannot be read" in warning for warning in found.warnings)
+
+
+def test_network_cards_of_a_gpu_vendor_are_no_gpus():
+    raw = node()
+    for amounts in (raw["status"]["capacity"], raw["status"]["allocatable"]):
+        del amounts["nvidia.com/gpu"]
+        amounts["nvidia.com/hostdev"] = "8"
+    assert read(raw).gpus == ()
+
+
 def test_a_replicas_label_that_does_not_fit_is_flagged_and_capacity_wins():
     labels = {"nvidia.com/gpu.count": "2", "nvidia.com/gpu.replicas": "3"}
     found = read(node(labels=labels, capacity={"nvidia.com/gpu": "8"}))

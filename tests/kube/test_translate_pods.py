@@ -109,6 +109,26 @@ def test_hami_shares_are_no_plain_resources():
     assert (found.requests, found.gpu_milli, found.gpu_memory_mib) == ({"nvidia.com/gpu": 1}, 300, 4000)
 
 
+def test_a_hami_share_is_of_each_device_and_not_divided_among_them():
+    two = {"nvidia.com/gpu": "2", "nvidia.com/gpumem-percentage": "50"}
+    one = {"nvidia.com/gpu": "1", "nvidia.com/gpucores": "30"}
+
+    def share(*limits):
+        containers = [{"name": f"c{at}", "resources": {"limits": found}} for at, found in enumerate(limits)]
+        return read(pod(spec={"containers": containers}))
+
+    assert share(two).gpu_milli == 500
+    assert (share(one, one).gpu_milli, share(one, one).requests) == (300, {"nvidia.com/gpu": 2})
+
+
+@pytest.mark.parametrize(
+    ("milli", "requests", "share"), [("500", {}, 500), ("lots", {"nvidia.com/gpu": 1}, 1000)]
+)
+def test_a_share_in_milli_by_annotation(milli, requests, share):
+    found = read(pod(gpus=0, annotations={"alibabacloud.com/gpu-milli": milli}))
+    assert (found.requests, found.gpu_milli) == (requests, share)
+
+
 def test_reservation_pods_are_no_load():
     assert read(pod(namespace="kai-resource-reservation", on="node-a")).requests == {}
 
@@ -121,6 +141,7 @@ def test_reservation_pods_are_no_load():
         ({"owner": ("Node", "node-a")}, "static pod"),
         ({"annotations": {"kubernetes.io/config.mirror": "x"}}, "static pod"),
         ({"annotations": {"karpenter.sh/do-not-disrupt": "true"}}, "karpenter.sh/do-not-disrupt is true"),
+        ({"spec": {"resourceClaims": [{"name": "gpu"}]}}, "resource claims (DRA)"),
         (
             {"annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}},
             "safe-to-evict is false",

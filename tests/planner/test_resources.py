@@ -1,6 +1,7 @@
 import pytest
 
 from apps.planner.inventory import Pod
+from apps.planner.outcome import wants_device
 from apps.planner.resources import asks_gpu, demand_of, effective_requests, parse_quantity, scale_text
 
 
@@ -57,14 +58,47 @@ def test_a_share_of_a_gpu_is_one_device_however_the_pod_asks_for_it():
 
 
 @pytest.mark.parametrize(
-    "name", ["nvidia.com/gpu", "nvidia.com/mig-1g.10gb", "nvidia.com/gpu.shared", "huawei.com/Ascend910B3"]
+    "name",
+    [
+        "nvidia.com/gpu",
+        "nvidia.com/mig-1g.10gb",
+        "nvidia.com/gpu.shared",
+        "huawei.com/Ascend910B3",
+        "koordinator.sh/gpu.shared",
+        "volcano.sh/vgpu-number",
+        "aliyun.com/gpu-mem",
+        "habana.ai/gaudi",
+        "google.com/tpu",
+        "acme.example/npu-x1",
+    ],
 )
 def test_every_form_of_an_accelerator_makes_a_gpu_pod(name):
-    assert asks_gpu(Pod("u", "n", "p", requests={name: 1}))
+    pod = Pod("u", "n", "p", requests={name: 1})
+
+    assert asks_gpu(pod)
+    assert wants_device(pod)
 
 
-def test_cpu_rdma_and_zero_gpus_make_no_gpu_pod():
-    assert not asks_gpu(Pod("u", "n", "p", requests={"cpu": 1, "rdma/hca": 1, "nvidia.com/gpu": 0}))
+@pytest.mark.parametrize(
+    "name",
+    [
+        "rdma/hca",
+        "nvidia.com/hostdev",
+        "nvidia.com/rdma_shared",
+        "gpu.intel.com/i915_monitoring",
+        "a.io/input",
+    ],
+)
+def test_network_cards_and_monitoring_make_no_gpu_pod(name):
+    pod = Pod("u", "n", "p", requests={"cpu": 1, name: 1, "nvidia.com/gpu": 0})
+
+    assert not asks_gpu(pod)
+    assert not wants_device(pod)
+
+
+def test_a_whole_device_of_a_vendor_never_heard_of_is_a_gpu_in_every_sum():
+    assert demand_of(Pod("u", "n", "p", requests={"habana.ai/gaudi": 8})).gpu_milli == 8000
+    assert demand_of(Pod("u", "n", "p", requests={"aliyun.com/gpu-mem": 8})).gpus == 0
 
 
 def test_amounts_are_written_as_people_write_them():

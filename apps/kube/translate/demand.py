@@ -17,6 +17,7 @@ from apps.planner.resources import effective_requests, is_device_resource
 FRACTION = "gpu-fraction"
 FRACTION_DEVICES = "gpu-fraction-num-devices"
 FRACTION_MEMORY = "gpu-memory"
+ALIBABA_MILLI = "alibabacloud.com/gpu-milli"
 HAMI_CORES = ("nvidia.com/gpucores", "nvidia.com/gpumem-percentage")
 HAMI_MEMORY = "nvidia.com/gpumem"
 RESERVATION_NAMESPACES = ("kai-resource-reservation", "runai-reservation")
@@ -43,7 +44,9 @@ def read_demand(
         return _fraction(requests, annotations, warn)
     if FRACTION_MEMORY in annotations:
         return _by_memory(requests, annotations, warn)
-    return _hami_share(requests)
+    if ALIBABA_MILLI in annotations:
+        return _by_milli(requests, annotations, warn)
+    return _hami_share(requests, _hami_percent(spec))
 
 
 def _requests(spec: Mapping[str, Any], warn: Warn) -> dict[str, int]:
@@ -88,10 +91,29 @@ def _by_memory(requests: dict[str, int], annotations: Mapping[str, str], warn: W
     return Demand({**requests, WHOLE_GPU: max(requests.get(WHOLE_GPU, 0), 1)}, gpu_memory_mib=memory)
 
 
-def _hami_share(requests: dict[str, int]) -> Demand:
+def _by_milli(requests: dict[str, int], annotations: Mapping[str, str], warn: Warn) -> Demand:
+    milli = whole_or_none(annotations[ALIBABA_MILLI])
+    if milli is None or not 0 < milli <= 1000:
+        warn(f"the annotation {ALIBABA_MILLI} is no share of a GPU: counted as a whole one")
+        milli = 1000
+    if milli == 1000:
+        requests = {**requests, WHOLE_GPU: max(requests.get(WHOLE_GPU, 0), 1)}
+    return Demand(requests, gpu_milli=milli)
+
+
+def _hami_percent(spec: Mapping[str, Any]) -> int:
+    """The largest share of a device that any of its containers asks for, in percent; 0 without one."""
+    asked = [
+        whole(child(container, "resources", part).get(name))
+        for container in [*entries(spec, "containers"), *entries(spec, "initContainers")]
+        for part in ("limits", "requests")
+        for name in HAMI_CORES
+    ]
+    return max(asked, default=0)
+
+
+def _hami_share(requests: dict[str, int], percent: int) -> Demand:
     """HAMi's extender deals out cores and memory; no node advertises them, so they are no plain resources."""
     kept = {name: amount for name, amount in requests.items() if name not in (*HAMI_CORES, HAMI_MEMORY)}
-    shares = [requests[name] for name in HAMI_CORES if name in requests]
-    gpus = max(kept.get(WHOLE_GPU, 1), 1)
-    milli = min(max(shares) * 10 // gpus, 1000) if shares else 1000
-    return Demand(kept, gpu_milli=max(milli, 1), gpu_memory_mib=requests.get(HAMI_MEMORY))
+    milli = min(percent * 10, 1000) if percent > 0 else 1000
+    return Demand(kept, gpu_milli=milli, gpu_memory_mib=requests.get(HAMI_MEMORY))

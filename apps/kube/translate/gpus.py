@@ -1,8 +1,7 @@
 """How many physical GPUs a node has, of which model, and how they are handed out.
 
 Labels, capacity and the node agent's annotation tell the same story in three ways. The annotation
-is nearest to the hardware and wins; every disagreement becomes a warning (drift). Reading each
-vendor's own registration annotations is not done here.
+is nearest to the hardware and wins; every disagreement becomes a warning (drift).
 """
 
 from __future__ import annotations
@@ -12,32 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from apps.kube.translate.annotations import MATRIX, MOST_GPUS, DeviceFacts, read_matrix
+from apps.kube.translate.registers import Register, read_register
 from apps.kube.translate.values import Warn, whole_or_none
 from apps.planner.inventory import Gpu, MigInstance, Quantities, Topology
-from apps.planner.resources import WHOLE_GPU_RESOURCES
+from apps.planner.naming import PRODUCT_LABELS
+from apps.planner.resources import VENDORS, WHOLE_GPU_RESOURCES, counts_devices
 
 MIG_PREFIX = "nvidia.com/mig-"
 MIG_SUFFIX = re.compile(r"-MIG-.+$")
-VENDORS = {
-    "nvidia.com": "nvidia",
-    "amd.com": "amd",
-    "huawei.com": "huawei",
-    "cambricon.com": "cambricon",
-    "hygon.com": "hygon",
-    "metax-tech.com": "metax",
-    "iluvatar.ai": "iluvatar",
-    "mthreads.com": "mthreads",
-    "gpu.intel.com": "intel",
-}
-DEVICE_WORDS = ("gpu", "npu", "dcu", "mlu", "xpu", "hpu", "tpu", "ascend", "neuron", "gaudi", "accel")
-NOT_DEVICES = ("mem", "core", "percent", "monitoring", "bandwidth", "-milli", "slice", "mig-")
-MODEL_LABELS = (
-    "nvidia.com/gpu.product",
-    "amd.com/gpu.product-name",
-    "accelerator/huawei-npu-type",
-    "cloud.google.com/gke-accelerator",
-    "gpu.intel.com/product",
-)
 SLICES = re.compile(r"^(\d)g\.")
 
 
@@ -66,19 +47,22 @@ def read_gpu_facts(
         resource = "nvidia.com/gpu"
     if not resource:
         return GpuFacts()
-    product = next((labels[key] for key in MODEL_LABELS if labels.get(key)), "") or _ascend_model(labels)
+    product = next((labels[key] for key in PRODUCT_LABELS if labels.get(key)), "") or _ascend_model(labels)
     strategy = labels.get("nvidia.com/mig.strategy", "")
     if product.endswith("-MIG-INVALID"):
         warn("the MIG layout is invalid for mig.strategy=single (MIG-INVALID): the node offers no instances")
+    register = read_register(resource, annotations, warn)
+    if labelled is None and register is not None:
+        labelled = register.devices
     physical = _physical(resource, labels, capacity, labelled, product, told, warn)
-    shares = _shares(resource, labels, capacity, physical, told is not None, warn)
+    shares = _shares(resource, labels, capacity, physical, register, told is not None, warn)
     gpus = told.gpus if told else tuple(Gpu(index=index) for index in range(physical))
     return GpuFacts(
         vendor=VENDORS.get(resource.partition("/")[0], resource.partition("/")[0]),
         model=_model(product),
         gpu_resource=resource,
         gpus=_with_layout(_with_memory(gpus, labels, product), capacity),
-        sharing=_sharing(labels, product, shares),
+        sharing=_sharing(labels, product, shares, is_hami=register is not None),
         shares_per_gpu=shares,
         mig_strategy=strategy,
         topology=told.topology if told else None,
@@ -90,23 +74,13 @@ def whole_gpu_resource(capacity: Quantities) -> str:
     known = sorted(
         name for name in capacity if name in WHOLE_GPU_RESOURCES or name == "nvidia.com/gpu.shared"
     )
-    others = sorted(name for name in capacity if name not in known and _looks_like_device(name))
+    others = sorted(name for name in capacity if name not in known and counts_devices(name))
     for name in [*known, *others]:
         if capacity[name] > 0:
             return name
     if any(name.startswith(MIG_PREFIX) for name in capacity):
         return "nvidia.com/gpu"
     return next(iter([*known, *others]), "")
-
-
-def _looks_like_device(name: str) -> bool:
-    domain, slash, short = name.partition("/")
-    if not slash or "." not in domain or domain.endswith("kubernetes.io"):
-        return False
-    lower = short.lower()
-    if any(word in lower for word in NOT_DEVICES):
-        return False
-    return domain in VENDORS or any(word in lower or word in domain for word in DEVICE_WORDS)
 
 
 def _physical(
@@ -140,12 +114,14 @@ def _shares(
     labels: Mapping[str, str],
     capacity: Quantities,
     physical: int,
+    register: Register | None,
     is_told: bool,
     warn: Warn,
 ) -> int:
-    """Units of the resource per GPU: what the label claims, checked against what the kubelet offers."""
+    """Units of the resource per GPU: what is claimed, checked against what the kubelet offers."""
     units = capacity.get(resource, 0)
-    claimed = _number(labels, "nvidia.com/gpu.replicas", warn) or _gke_clients(labels) or 1
+    dealt = register.units // register.devices if register is not None else 1
+    claimed = _number(labels, "nvidia.com/gpu.replicas", warn) or _gke_clients(labels) or dealt
     in_mig = any(name.startswith(MIG_PREFIX) and amount for name, amount in capacity.items())
     if not physical or not units or in_mig or _is_single_mig(labels.get("nvidia.com/gpu.product", "")):
         return 1
@@ -161,12 +137,14 @@ def _shares(
     return claimed
 
 
-def _sharing(labels: Mapping[str, str], product: str, shares: int) -> str:
+def _sharing(labels: Mapping[str, str], product: str, shares: int, *, is_hami: bool) -> str:
     told = labels.get("nvidia.com/gpu.sharing-strategy") or labels.get(
         "cloud.google.com/gke-gpu-sharing-strategy"
     )
     if told and told != "none":
         return told[:40]
+    if is_hami and shares > 1:
+        return "hami"
     return "time-slicing" if shares > 1 or product.endswith("-SHARED") else ""
 
 

@@ -38,6 +38,7 @@ def read_protections(
         *_of_annotations(annotations),
         *_of_purpose(labels, annotations, priority),
         *_of_volumes(spec, annotations),
+        *_of_claims(spec),
         *inherited,
     ]
     return tuple(dict.fromkeys(found))
@@ -97,3 +98,10 @@ def _of_volumes(spec: Mapping[str, Any], annotations: Mapping[str, str]) -> list
         elif "hostPath" in volume:
             found.append(f"its volume {name} lies on the node (hostPath)")
     return found
+
+
+def _of_claims(spec: Mapping[str, Any]) -> list[str]:
+    """Devices by resource claim stand in no request: whether another node has them is not known here."""
+    if not entries(spec, "resourceClaims"):
+        return []
+    return ["its devices come by resource claims (DRA), which bind its place"]
