@@ -9,6 +9,9 @@ from django.db.models import QuerySet
 from apps.clusters.models import Cluster, Snapshot
 from apps.fragmentation.models import Report
 
+RECENT = 20
+"""So many snapshots back are looked at again. Measuring takes a part of a second, so it seldom needs one."""
+
 
 def latest_report(cluster: Cluster) -> Report | None:
     return Report.objects.filter(cluster=cluster).order_by("-measured_at").first()
@@ -25,11 +28,15 @@ def series(cluster: Cluster, since: datetime) -> QuerySet[Report]:
 
 
 def unmeasured_snapshot_ids() -> list[int]:
-    """The newest snapshot of each watched cluster, unless it has been measured. Older ones are passed over:
-    a trend needs no point for every second."""
-    found = []
+    """What is still to be measured: the newest snapshot of each watched cluster first, then the ones just
+    before it that came faster than they were measured."""
+    newest, missed = [], []
     for cluster in Cluster.objects.filter(is_active=True).only("pk"):
-        newest = Snapshot.objects.filter(cluster=cluster).order_by("-id").values_list("id", flat=True).first()
-        if newest is not None and not Report.objects.filter(cluster=cluster, snapshot_id=newest).exists():
-            found.append(newest)
-    return found
+        recent = list(
+            Snapshot.objects.filter(cluster=cluster).order_by("-id").values_list("id", flat=True)[:RECENT]
+        )
+        known = Report.objects.filter(cluster=cluster, snapshot_id__in=recent)
+        measured = set(known.values_list("snapshot_id", flat=True))
+        newest += [pk for pk in recent[:1] if pk not in measured]
+        missed += [pk for pk in recent[1:] if pk not in measured]
+    return newest + sorted(missed, reverse=True)

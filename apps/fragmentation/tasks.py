@@ -12,7 +12,7 @@ logger = structlog.get_logger(__name__)
 
 @shared_task
 def measure_snapshots() -> None:
-    """Measure the newest snapshot of each cluster; one that cannot be measured holds up no other."""
+    """Measure what is unmeasured, newest first; a snapshot that cannot be measured holds up no other."""
     for snapshot_id in unmeasured_snapshot_ids():
         try:
             services.measure_snapshot(snapshot_id=snapshot_id)
@@ -20,3 +20,4 @@ def measure_snapshots() -> None:
             continue  # pruned meanwhile
         except Exception:
             logger.exception("a snapshot could not be measured", snapshot=snapshot_id)
+    services.follow_all_snapshots()

@@ -67,15 +67,16 @@ def test_two_workers_at_once_make_one_report():
     assert Report.objects.count() == 1
 
 
-def test_the_task_measures_the_newest_of_each_watched_cluster(cluster):
+def test_the_task_measures_every_snapshot_of_each_watched_cluster_the_newest_first(cluster):
     shop = Cluster.objects.create(name="shop", server="https://127.0.0.1:2")
     closed = Cluster.objects.create(name="closed", server="https://127.0.0.1:3", is_active=False)
-    record(cluster, taken_at=1.0)
+    missed = record(cluster, taken_at=1.0)
     newest = record(cluster, pod("a", on="node-a"), taken_at=2.0)
     other = record(shop)
     record(closed)
+    assert queries.unmeasured_snapshot_ids() == [newest.pk, other.pk, missed.pk]
     tasks.measure_snapshots()
-    assert set(Report.objects.values_list("snapshot_id", flat=True)) == {newest.pk, other.pk}
+    assert set(Report.objects.values_list("snapshot_id", flat=True)) == {missed.pk, newest.pk, other.pk}
     assert queries.unmeasured_snapshot_ids() == []
 
 
@@ -95,3 +96,25 @@ def test_the_trend_outlives_its_snapshots(cluster):
     Snapshot.objects.all().delete()
     since = datetime.fromtimestamp(15, UTC)
     assert [report.snapshot_id for report in queries.series(cluster, since)] == [rows[1].pk, rows[2].pk]
+
+
+def test_a_report_lasts_as_long_as_its_snapshot_is_seen_to_be_true(cluster):
+    row = record(cluster, pod("a", on="node-a"), taken_at=100.0)
+    tasks.measure_snapshots()
+    record(cluster, pod("a", on="node-a"), taken_at=160.0)
+    tasks.measure_snapshots()
+    report = Report.objects.get()
+    assert (report.snapshot_id, report.measured_at.timestamp()) == (row.pk, 100.0)
+    assert report.seen_until.timestamp() == 160.0
+
+
+def test_the_list_per_node_goes_with_the_snapshot_and_the_sums_stay(cluster):
+    rows = [record(cluster, pod(f"p{at}", on="node-a"), taken_at=float(at)) for at in (10, 20)]
+    tasks.measure_snapshots()
+    before = queries.report_of(rows[0]).body
+    assert [entry["name"] for entry in before["nodes"]] == ["node-a", "node-b"]
+    Snapshot.objects.filter(pk=rows[0].pk).delete()
+    services.follow_snapshots(cluster_id=cluster.pk)
+    old, new = Report.objects.order_by("measured_at")
+    assert old.body == {key: value for key, value in before.items() if key != "nodes"}
+    assert "nodes" in new.body

@@ -1,0 +1,203 @@
+"""A long history in few points. What the pages draw and the API answers comes from here.
+
+A report holds from the moment it was measured until its snapshot was last seen to be true
+(`seen_until`), so a quiet hour is one report and not a hole. Where nobody saw the cluster for
+longer than `gap`, the next point says so: not known is not zero, and not what was before either.
+
+Thinning keeps reports as they are and never averages: of each bucket of time the worst and the
+best, by lost capacity and by the largest gang, and both edges of every gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db.models import (
+    BigIntegerField,
+    DateTimeField,
+    F,
+    FloatField,
+    Func,
+    JSONField,
+    Q,
+    QuerySet,
+    Value,
+    Window,
+)
+from django.db.models.fields.json import KeyTextTransform, KeyTransform
+from django.db.models.functions import Cast, Lag, Lead, RowNumber
+
+from apps.clusters.models import Cluster
+from apps.fragmentation.models import Report
+
+RANGES = {
+    "1h": timedelta(hours=1),
+    "6h": timedelta(hours=6),
+    "24h": timedelta(hours=24),
+    "7d": timedelta(days=7),
+    "30d": timedelta(days=30),
+}
+BUCKETS = 72
+"""Times four picks a bucket: under 300 points."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which nodes are meant; empty means all. A pool or model may be called anything but ""."""
+
+    pool: str = ""
+    model: str = ""
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """Where a report's body keeps it."""
+        if self.pool and self.model:
+            return ("pools_by_model", self.pool, self.model)
+        if self.pool:
+            return ("pools", self.pool)
+        return ("models", self.model) if self.model else ()
+
+
+@dataclass(frozen=True, slots=True)
+class TrendPoint:
+    """One report of the trend, for one scope. Amounts in milli-GPU.
+
+    body: as `planner.parts.part_to_dict` words it. after_gap: nobody saw the cluster just before.
+    """
+
+    report_id: int
+    snapshot_id: int
+    measured_at: datetime
+    seen_until: datetime
+    body: Mapping[str, Any]
+    after_gap: bool = False
+
+    @property
+    def fragmentation_milli(self) -> float:
+        return float(self.body["fragmentation_milli"])
+
+    @property
+    def idle_milli(self) -> int:
+        return int(self.body["idle_milli"])
+
+    @property
+    def total_milli(self) -> int:
+        return int(self.body["total_milli"])
+
+    @property
+    def gang_gpus(self) -> int:
+        gang = self.body["largest_gang"]
+        return int(gang["pods"] * gang["gpus_per_pod"])
+
+
+def gap_of(span: timedelta) -> timedelta:
+    """From how long on unseen time counts as a gap: what a page calls stale, or too short to be drawn."""
+    return max(timedelta(seconds=settings.SNAPSHOT_STALE_SECONDS), span / (4 * BUCKETS))
+
+
+def thinned(
+    cluster: Cluster, *, since: datetime, until: datetime, scope: Scope = Scope()
+) -> list[TrendPoint]:
+    """The trend from `since` to `until` in about 300 points at most, oldest first.
+
+    The first one may be older: the report that still held at `since`.
+    """
+    span = until - since
+    begin = _holding_at(cluster, since)
+    found = Report.objects.filter(cluster=cluster, measured_at__gte=begin, measured_at__lte=until)
+    picked = _pick(found, scope, span / BUCKETS, gap_of(span))
+    return read_points(Report.objects.filter(pk__in=picked).order_by("measured_at", "pk"), scope, picked)
+
+
+def read_points(
+    reports: QuerySet[Report], scope: Scope, after_gap: Mapping[int, bool] | None = None
+) -> list[TrendPoint]:
+    """Points of exactly these reports; those that do not know the scope are left out."""
+    rows = reports.annotate(part=_part(scope)).filter(part__isnull=False)
+    wanted = rows.values_list("pk", "snapshot_id", "measured_at", "seen_until", "part")
+    return [TrendPoint(*row, after_gap=bool(after_gap and after_gap[row[0]])) for row in wanted]
+
+
+def known_scopes(report: Report | None) -> tuple[list[str], list[str]]:
+    """The pools and the models that a report tells apart; nodes without a name are in neither list."""
+    body = report.body if report else {}
+    return (
+        sorted(name for name in body.get("pools", {}) if name),
+        sorted(name for name in body.get("models", {}) if name),
+    )
+
+
+def _holding_at(cluster: Cluster, moment: datetime) -> datetime:
+    """When the report that holds at `moment` was measured; `moment` itself where there is none."""
+    before = Report.objects.filter(cluster=cluster, measured_at__lte=moment).order_by("-measured_at")
+    row = before.values_list("measured_at", "seen_until").first()
+    return row[0] if row is not None and row[1] >= moment else moment
+
+
+def _pick(reports: QuerySet[Report], scope: Scope, width: timedelta, gap: timedelta) -> dict[int, bool]:
+    """Report id -> whether a gap ends there."""
+    lost, gang = _lost(scope), _gang(scope)
+    bucket = Func(
+        Value(width),
+        F("measured_at"),
+        function="date_bin",
+        template="%(function)s(%(expressions)s, TIMESTAMPTZ 'epoch')",
+        output_field=DateTimeField(),
+    )
+    rows = (
+        reports.annotate(lost=lost, gang=gang, bucket=bucket)
+        .filter(lost__isnull=False)
+        .annotate(
+            worst=_place("-lost"), best=_place("lost"), widest=_place("-gang"), narrowest=_place("gang"),
+            before=Window(Lag("seen_until"), order_by=["measured_at", "pk"]),
+            after=Window(Lead("measured_at"), order_by=["measured_at", "pk"]),
+        )
+        .filter(
+            Q(worst=1) | Q(best=1) | Q(widest=1) | Q(narrowest=1)
+            | Q(before__isnull=True) | Q(after__isnull=True)
+            | Q(before__lt=F("measured_at") - gap) | Q(seen_until__lt=F("after") - gap)
+        )
+    )  # fmt: skip
+    picked = rows.values_list("pk", "measured_at", "before")
+    return {pk: before is not None and at - before > gap for pk, at, before in picked}
+
+
+def _place(order: str) -> Window:
+    return Window(RowNumber(), partition_by=[F("bucket")], order_by=[order, "measured_at", "pk"])
+
+
+def _lost(scope: Scope) -> Any:
+    if not scope.path:
+        return F("fragmentation_milli")
+    return Cast(_text(*scope.path, "fragmentation_milli"), FloatField())
+
+
+def _gang(scope: Scope) -> Any:
+    pods = Cast(_text(*scope.path, "largest_gang", "pods"), BigIntegerField())
+    return pods * Cast(_text(*scope.path, "largest_gang", "gpus_per_pod"), BigIntegerField())
+
+
+def _part(scope: Scope) -> Any:
+    if not scope.path:
+        return Func(
+            F("body"),
+            Value("nodes"),
+            template="(%(expressions)s)",
+            arg_joiner=" - ",
+            output_field=JSONField(),
+        )
+    found: Any = "body"
+    for key in scope.path:
+        found = KeyTransform(key, found)
+    return found
+
+
+def _text(*path: str) -> Any:
+    found: Any = "body"
+    for key in path[:-1]:
+        found = KeyTransform(key, found)
+    return KeyTextTransform(path[-1], found)
