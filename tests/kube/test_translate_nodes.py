@@ -88,9 +88,40 @@ def test_the_text_of_nvidia_smi_is_read_too():
     assert found.topology.source == "text"
 
 
+ROCM = """
+==== Weight between two GPUs ====
+       GPU0         GPU1
+GPU0   0            15
+GPU1   15           0
+
+==== Link Type between two GPUs ====
+       GPU0         GPU1
+GPU0   0            XGMI
+GPU1   XGMI         0
+
+==== Numa Nodes ====
+GPU[0]\t\t: (Topology) Numa Node: 0
+GPU[1]\t\t: (Topology) Numa Node: 3
+==== End of ROCm SMI Log ====
+"""
+
+
+def test_rocms_table_of_link_types_is_read_and_not_its_weights():
+    found = read(node(gpus=2, annotations={"topology.gpu.internal/matrix": ROCM}))
+    assert found.topology.links == (("X", "XGMI"), ("XGMI", "X"))
+    assert [gpu.numa for gpu in found.gpus] == [0, 3]
+
+
+WEIGHTS = ROCM.partition("==== Link Type")[0]
+CAPABILITIES = "\tGPU0\tGPU1\nGPU0\tX\tOK\nGPU1\tOK\tX\n"
+
+
 @pytest.mark.parametrize(
     ("annotation", "says"),
     [
+        (WEIGHTS, "GPU0 is '0' to itself"),
+        (CAPABILITIES, "tied by 'OK'"),
+        ("GPU0 GPU1\nGPU0 X X\nGPU1 X X", "tied by 'X'"),
         ("no json at all", "has no header"),
         ("{broken", "is no JSON"),
         ('{"version": 2}', "not of version 1"),
@@ -212,6 +243,7 @@ def test_shared_gpus_are_counted_once(labels, capacity, physical, shares, model,
     assert found.warnings == ()
 
 
+HAMI_NVIDIA = "hami.io/node-nvidia-register"
 JSON_REGISTER = json.dumps([{"id": "A-0", "count": 4}, {"id": "A-1", "index": 1, "count": 4}])
 
 
@@ -225,15 +257,6 @@ JSON_REGISTER = json.dumps([{"id": "A-0", "count": 4}, {"id": "A-1", "index": 1,
             10,
         ),
         ("huawei.com/Ascend910B4", {"hami.io/node-register-Ascend910B4": JSON_REGISTER}, 2, 4),
-        (
-            "nvidia.com/gpu",
-            {
-                "hami.io/node-handshake": "Deleted_2026-01-01 00:00:00",
-                "hami.io/node-nvidia-register": "GPU-a,10,32768,100,V100,0,true:",
-            },
-            20,
-            1,
-        ),
         ("nvidia.com/gpu", {"hami.io/node-nvidia-register": "["}, 20, 1),
     ],
 )
@@ -254,6 +277,13 @@ def test_a_cut_record_of_hamis_register_is_named_and_not_counted():
     )
     assert len(found.gpus) == 1
     assert any("1 records that cannot be read" in warning for warning in found.warnings)
+
+
+def test_a_plugin_of_hami_that_left_while_its_units_are_offered_is_named():
+    handshake = {"hami.io/node-handshake": "Deleted_2026-01-01 00:00:00"}
+    found = read(node(gpus=10, annotations={**handshake, HAMI_NVIDIA: "GPU-a,10,1,100,V,0,true:"}))
+    assert len(found.gpus) == 1
+    assert any("says Deleted_" in warning for warning in found.warnings)
 
 
 def test_network_cards_of_a_gpu_vendor_are_no_gpus():

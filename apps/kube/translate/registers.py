@@ -28,12 +28,16 @@ class Register:
 
 
 def read_register(resource: str, annotations: Mapping[str, str], warn: Warn) -> Register | None:
-    """What is registered for that resource; None if nothing is, or its plugin took it back."""
+    """What is registered for that resource, None if nothing is. A plugin that left is told (drift)."""
     for key in sorted(annotations):
         found = REGISTER.match(key)
         family = (found["named"] or found["family"]) if found else ""
-        if not found or not _speaks_of(family, resource) or _is_deleted(family, annotations):
+        if not found or not _speaks_of(family, resource):
             continue
+        if _is_deleted(family, annotations):
+            warn(
+                f"HAMi's handshake for {family} says Deleted_, yet {resource} is still offered: is it stale?"
+            )
         counts, damaged = _unit_counts(annotations[key])
         if damaged:
             warn(f"the annotation {key} has {damaged} records that cannot be read")
