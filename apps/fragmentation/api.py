@@ -18,6 +18,7 @@ from apps.clusters.api import CLUSTER, cluster_asked
 from apps.fragmentation.models import Report
 from apps.fragmentation.queries import latest_report, series
 from apps.fragmentation.serializers import ReportSerializer, TrendPointSerializer
+from apps.fragmentation.trends import RANGES, Scope, as_point, thinned, with_part
 
 DEFAULT_SPAN = timedelta(hours=24)
 
@@ -40,16 +41,49 @@ class FragmentationViewSet(GenericViewSet):
     @extend_schema(
         parameters=[
             CLUSTER,
-            OpenApiParameter("since", datetime, description="RFC 3339; by default 24 hours ago"),
+            OpenApiParameter(
+                "range",
+                str,
+                enum=list(RANGES),
+                description="the trend up to now in about 300 points at most, peaks and gaps kept",
+            ),
+            OpenApiParameter(
+                "since", datetime, description="every report since then (RFC 3339); by default 24 hours ago"
+            ),
+            OpenApiParameter("pool", str, description="only nodes of this pool"),
+            OpenApiParameter("model", str, description="only nodes with this GPU model"),
         ],
         responses=TrendPointSerializer(many=True),
     )
     @action(detail=False, serializer_class=TrendPointSerializer)
     def series(self, request: Request) -> Response:
-        """The trend of one cluster."""
-        found = series(cluster_asked(request), _since(request)).defer("body")
-        page = self.paginate_queryset(found)
+        """The trend of a cluster, a pool or a model: thinned by `range`, or whole by `since`."""
+        cluster, scope = cluster_asked(request), _scope(request)
+        asked = request.query_params.get("range")
+        if asked is None:
+            rows = self.paginate_queryset(with_part(series(cluster, _since(request)), scope)) or []
+            page = [as_point(row) for row in rows]
+        else:
+            now = timezone.now()
+            points = thinned(cluster, since=now - _span(request, asked), until=now, scope=scope)
+            page = self.paginate_queryset(points) or []
         return self.get_paginated_response(TrendPointSerializer(page, many=True).data)
+
+
+def _scope(request: Request) -> Scope:
+    names = {key: request.query_params.get(key, "") for key in ("pool", "model")}
+    for key, name in names.items():
+        if "\x00" in name:
+            raise ValidationError({key: ["a name has no NUL characters"]})
+    return Scope(**names)
+
+
+def _span(request: Request, asked: str) -> timedelta:
+    if "since" in request.query_params:
+        raise ValidationError({"range": ["give either range or since, not both"]})
+    if asked not in RANGES:
+        raise ValidationError({"range": [f"choose one of {', '.join(RANGES)}"]})
+    return RANGES[asked]
 
 
 def _since(request: Request) -> datetime:

@@ -8,7 +8,7 @@ from apps.fragmentation.models import Report
 
 
 class ReportSerializer(serializers.ModelSerializer):
-    """`ratio`: fragmentation over idle. `report`: by cause, per node, free blocks, largest gang."""
+    """`ratio`: fragmentation over idle. `report`: by cause, free blocks, largest gang, per node and part."""
 
     cluster = serializers.CharField(source="cluster.name")
     ratio = serializers.SerializerMethodField()
@@ -20,6 +20,7 @@ class ReportSerializer(serializers.ModelSerializer):
             "cluster",
             "snapshot_id",
             "measured_at",
+            "seen_until",
             "fragmentation_milli",
             "idle_milli",
             "total_milli",
@@ -32,9 +33,30 @@ class ReportSerializer(serializers.ModelSerializer):
         return report.fragmentation_milli / report.idle_milli if report.idle_milli else 0.0
 
 
-class TrendPointSerializer(ReportSerializer):
-    """One point of the trend: the amounts without the details."""
+class LargestGangSerializer(serializers.Serializer):
+    """How many pods of so many linked GPUs could start together."""
 
-    class Meta(ReportSerializer.Meta):
-        fields = [name for name in ReportSerializer.Meta.fields if name not in ("cluster", "report")]
-        read_only_fields = fields
+    gpus_per_pod = serializers.IntegerField()
+    link = serializers.CharField()
+    pods = serializers.IntegerField()
+
+
+class TrendPointSerializer(serializers.Serializer):
+    """One point of the trend, for all nodes or for the pool and model asked for.
+
+    It holds until `seen_until`. `after_gap`: nobody saw the cluster between the point before and this one.
+    """
+
+    snapshot_id = serializers.IntegerField()
+    measured_at = serializers.DateTimeField()
+    seen_until = serializers.DateTimeField()
+    after_gap = serializers.BooleanField()
+    fragmentation_milli = serializers.FloatField()
+    idle_milli = serializers.IntegerField()
+    total_milli = serializers.IntegerField()
+    ratio = serializers.FloatField()
+    by_cause = serializers.DictField(child=serializers.FloatField())
+    free_blocks = serializers.DictField(child=serializers.IntegerField())
+    free_nodes = serializers.DictField(child=serializers.IntegerField())
+    largest_gang = LargestGangSerializer()
+    stranded_gpus = serializers.FloatField()

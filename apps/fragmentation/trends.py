@@ -89,9 +89,33 @@ class TrendPoint:
         return int(self.body["total_milli"])
 
     @property
+    def ratio(self) -> float:
+        return self.fragmentation_milli / self.idle_milli if self.idle_milli else 0.0
+
+    @property
+    def by_cause(self) -> Mapping[str, float]:
+        return self.body["by_cause"]
+
+    @property
+    def free_blocks(self) -> Mapping[str, int]:
+        """Size -> blocks; empty where the report is older than this measure."""
+        return self.body.get("free_blocks", {})
+
+    @property
+    def free_nodes(self) -> Mapping[str, int]:
+        return self.body["free_nodes"]
+
+    @property
+    def largest_gang(self) -> Mapping[str, Any]:
+        return self.body["largest_gang"]
+
+    @property
     def gang_gpus(self) -> int:
-        gang = self.body["largest_gang"]
-        return int(gang["pods"] * gang["gpus_per_pod"])
+        return int(self.largest_gang["pods"] * self.largest_gang["gpus_per_pod"])
+
+    @property
+    def stranded_gpus(self) -> float:
+        return float(self.body["stranded_gpus"])
 
 
 def gap_of(span: timedelta) -> timedelta:
@@ -110,16 +134,22 @@ def thinned(
     begin = _holding_at(cluster, since)
     found = Report.objects.filter(cluster=cluster, measured_at__gte=begin, measured_at__lte=until)
     picked = _pick(found, scope, span / BUCKETS, gap_of(span))
-    return read_points(Report.objects.filter(pk__in=picked).order_by("measured_at", "pk"), scope, picked)
+    rows = with_part(Report.objects.filter(pk__in=picked).order_by("measured_at", "pk"), scope)
+    return [as_point(row, after_gap=picked[row.pk]) for row in rows]
 
 
-def read_points(
-    reports: QuerySet[Report], scope: Scope, after_gap: Mapping[int, bool] | None = None
-) -> list[TrendPoint]:
-    """Points of exactly these reports; those that do not know the scope are left out."""
-    rows = reports.annotate(part=_part(scope)).filter(part__isnull=False)
-    wanted = rows.values_list("pk", "snapshot_id", "measured_at", "seen_until", "part")
-    return [TrendPoint(*row, after_gap=bool(after_gap and after_gap[row[0]])) for row in wanted]
+def with_part(reports: QuerySet[Report], scope: Scope) -> QuerySet[Report]:
+    """The reports that know the scope, with its `part` and (`before`) when the report before ended."""
+    before = Window(Lag("seen_until"), order_by=["measured_at", "pk"])
+    return reports.defer("body").annotate(part=_part(scope), before=before).filter(part__isnull=False)
+
+
+def as_point(row: Any, *, after_gap: bool | None = None) -> TrendPoint:
+    """row: of `with_part`. Without `after_gap` what a page calls stale is a gap."""
+    if after_gap is None:
+        stale = timedelta(seconds=settings.SNAPSHOT_STALE_SECONDS)
+        after_gap = row.before is not None and row.measured_at - row.before > stale
+    return TrendPoint(row.pk, row.snapshot_id, row.measured_at, row.seen_until, row.part, after_gap)
 
 
 def known_scopes(report: Report | None) -> tuple[list[str], list[str]]:

@@ -172,6 +172,24 @@ def test_fragmentation_has_a_newest_report_and_a_trend(caller, east, west, probl
         assert "2026-01-31T12:00:00Z" in detail
 
 
+def test_the_trend_can_be_thinned_and_narrowed_to_a_pool_or_a_model(caller, east, problem):
+    ada = caller("ada", "viewer")
+    see(east, picture(nodes=[node("node-a"), node("node-b", pool="train", model="H100")], pods=[]))
+    measure_snapshots()
+    whole = ada.get("fragmentation/series/", cluster="east", range="1h").json()["results"]
+    assert [point["total_milli"] for point in whole] == [16000]
+    assert whole[0]["free_blocks"] == {"8": 2, "4": 0, "2": 0, "1": 0}
+    assert whole[0]["after_gap"] is False
+    for wanted in ({"pool": "train"}, {"model": "H100"}, {"pool": "train", "model": "H100"}):
+        for form in ({"range": "6h"}, {}):
+            (point,) = ada.get("fragmentation/series/", cluster="east", **wanted, **form).json()["results"]
+            assert (point["total_milli"], point["largest_gang"]["pods"]) == (8000, 1)
+    nowhere = ada.get("fragmentation/series/", cluster="east", pool="x", range="1h").json()
+    assert (nowhere["count"], nowhere["results"]) == (0, [])
+    for wrong in ({"range": "2h"}, {"range": "1h", "since": "2026-01-31T12:00:00Z"}):
+        problem(ada.get("fragmentation/series/", cluster="east", **wrong), 422, "invalid")
+
+
 def test_what_waits_comes_with_its_reason(caller, east, problem):
     ada = caller("ada", "viewer")
     problem(ada.get("pending/", cluster="west"), 404, "not-found")
