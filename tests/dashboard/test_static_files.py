@@ -7,6 +7,8 @@ from pathlib import Path
 STATIC = Path(__file__).parents[2] / "static"
 VENDORED = {
     "bootstrap-5.3.min.css": "06395d93f5adbc0593ed84544eb043fa32ab8619c6b7195e803e119f5b9f3672",
+    "plotly-LICENSE.txt": "8c45d9eaf50c2f72dd9c7ab9ef440788ba58a3538484b5c51c1f17d5128752e7",
+    "plotly-cartesian-4.1.min.js": "79542150855a52c567260e3137095dbe2b744e6d702a5cabe67da246942fba7a",
 }
 
 
