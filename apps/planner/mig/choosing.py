@@ -1,0 +1,197 @@
+"""Which GPUs to relay, and to what: an integer program over blocks that are alike.
+
+Objective, one after the other: unmet wants (in compute slices, by rank), reconfigurations, moves,
+GPUs that leave whole-GPU use, memory slices left uncut. A pod that moves off a block lands on an
+instance that is idle now, or on a GPU that nobody uses and that is relaid first: no chains.
+Not in here: which pod goes to which node.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+
+from apps.planner.mig.blocks import Block, Choice, Kind, Shape, Want, group_alike
+from apps.planner.mig.targets import list_targets
+from apps.planner.mig.yielding import Columns, Place, read_choice, stay
+from apps.planner.program import Deadline, Program
+
+Row = dict[int, float]
+
+
+def choose_layouts(
+    blocks: Iterable[Block],
+    wants: Iterable[Want],
+    *,
+    deadline: Deadline,
+    max_moves: int | None = None,
+) -> Choice:
+    """The best choice found; the module says what is better than what."""
+    return LayoutProgram(group_alike(blocks), list(wants), max_moves).run(deadline)
+
+
+class LayoutProgram:
+    """Columns: blocks drained and GPUs relaid per kind, new layouts per place, pods per group."""
+
+    def __init__(self, kinds: list[Kind], wants: list[Want], max_moves: int | None) -> None:
+        self.kinds, self.wants = kinds, wants
+        self.program = Program()
+        self.columns = Columns(kinds)
+        self.wanted = frozenset(
+            [want.shape[0] for want in wants] + [shape[0] for kind in kinds for shape, _ in kind.used]
+        )
+        self._final: dict[tuple[str, str], Row] = defaultdict(lambda: defaultdict(float))
+        self._early: dict[tuple[str, str], Row] = defaultdict(lambda: defaultdict(float))
+        self._idle: Counter[tuple[str, str]] = Counter()
+        self._add_kinds()
+        self._add_targets()
+        self._add_pods()
+        self._add_supply()
+        if max_moves is not None:
+            self.program.add_row(self._moves(), high=float(max_moves))
+
+    def run(self, deadline: Deadline) -> Choice:
+        values: tuple[int, ...] = ()
+        bound, proven = 0.0, True
+        for name, costs in [*self._unmet_costs(), *self._layout_costs()]:
+            if not costs:
+                continue
+            if values and name == "unmet" and not weigh(costs, values):
+                self.program.add_row(costs, high=0.0)
+                continue
+            self.program.set_costs(costs)
+            solution = self.program.solve(deadline)
+            if solution is None or not solution.values:
+                proven = False
+                break
+            values = solution.values
+            if name == "reconfigurations" and proven:
+                bound = solution.bound
+            proven = proven and solution.proven
+            if name != "all unmet":
+                self.program.add_row(costs, high=float(weigh(costs, values)))
+        if not values:
+            return stay(self.kinds, self.wants)
+        choice = read_choice(self.columns, values)
+        choice.bound, choice.proven = bound, proven
+        return choice
+
+    def _unmet_costs(self) -> list[tuple[str, Row]]:
+        """All ranks at once first: where nothing is unmet, the ranks need no look."""
+        ranks: dict[int, Row] = defaultdict(dict)
+        for want, column in zip(self.wants, self.columns.unmet, strict=True):
+            ranks[want.rank][column] = float(want.worth)
+        everything = {column: cost for row in ranks.values() for column, cost in row.items()}
+        found = [("unmet", ranks[rank]) for rank in sorted(ranks)]
+        return found if len(found) < 2 else [("all unmet", everything), *found, ("unmet", everything)]
+
+    def _layout_costs(self) -> list[tuple[str, Row]]:
+        relaid, whole, uncut = {}, {}, {}
+        for (_, gpu), column in self.columns.relaid.items():
+            relaid[column] = 1.0
+            uncut[column] = -float(gpu.uncut)
+            if gpu.whole:
+                whole[column] = 1.0
+        uncut.update({column: float(left) for (_, (_, left)), column in self.columns.targets.items()})
+        return [("reconfigurations", relaid), ("moves", self._moves()), ("whole", whole), ("uncut", uncut)]
+
+    def _moves(self) -> Row:
+        return {
+            column: float(self.kinds[at].sample.pods)
+            for at, column in self.columns.drained.items()
+            if self.kinds[at].sample.pods
+        }
+
+    def _add_kinds(self) -> None:
+        for at, kind in enumerate(self.kinds):
+            number = len(kind.blocks)
+            for profile, idle in kind.sample.idle.items():
+                self._idle[kind.group, profile] += idle * number
+            if kind.fixed:
+                continue
+            drained = self.columns.drained[at] = self.program.add_column(0.0, number)
+            for profile, idle in kind.sample.idle.items() if kind.used else ():
+                self._early[kind.group, profile][drained] -= idle
+            self._count_drained(kind, drained)
+            relaid: Row = {}
+            for gpu, times in kind.gpus:
+                column = self.columns.relaid[at, gpu] = self.program.add_column(0.0, number * times)
+                low = 0.0 if kind.together else -float("inf")
+                self.program.add_row({column: 1.0, drained: -float(times)}, low=low, high=0.0)
+                relaid[column] = 1.0
+                for profile, count in gpu.counts:
+                    self._final[kind.group, profile][column] -= count
+                    if not kind.used:
+                        self._early[kind.group, profile][column] -= count
+            # Pods leave only what is relaid; to swap pods is what unlocking is for.
+            self.program.add_row({**relaid, drained: -1.0}, low=0.0)
+
+    def _count_drained(self, kind: Kind, drained: int) -> None:
+        """Its pods leave; where GPUs are not told apart, all that it offers goes too."""
+        if kind.together:
+            for profile, idle in kind.sample.idle.items():
+                self._final[kind.group, profile][drained] -= idle
+                if not kind.used:
+                    self._early[kind.group, profile][drained] -= idle
+            return
+        for (profile, _), number in kind.used:
+            self._final[kind.group, profile][drained] += number
+
+    def _add_targets(self) -> None:
+        places: dict[Place, Row] = defaultdict(dict)
+        limits: Counter[Place] = Counter()
+        for (at, gpu), column in self.columns.relaid.items():
+            place = self.columns.place_of(at, gpu)
+            places[place][column] = -1.0
+            limits[place] += int(self.program.limits[column])
+        for place, row in places.items():
+            group, model, is_late = place
+            for target in list_targets(model, self.wanted):
+                column = self.columns.targets[place, target] = self.program.add_column(0.0, limits[place])
+                row[column] = 1.0
+                for profile, count in target[0]:
+                    self._final[group, profile][column] += count
+                    if not is_late:
+                        self._early[group, profile][column] += count
+            self.program.add_row(row, low=0.0, high=0.0)
+
+    def _add_pods(self) -> None:
+        """Moved and pending pods spread over the groups that may take them."""
+        groups = {kind.group for kind in self.kinds}
+        moving: dict[Shape, Row] = defaultdict(dict)
+        for at, drained in self.columns.drained.items():
+            for shape, number in self.kinds[at].used:
+                moving[shape][drained] = -float(number)
+        for shape in sorted(moving, key=_name_shape):
+            row = moving[shape]
+            for group in sorted(groups & shape[1]):
+                column = self.program.add_column(0.0, float("inf"))
+                row[column] = 1.0
+                self._final[group, shape[0]][column] -= 1.0
+                self._early[group, shape[0]][column] -= 1.0
+            self.program.add_row(row, low=0.0, high=0.0)
+        for want in self.wants:
+            missing = self.program.add_column(0.0, want.number)
+            self.columns.unmet.append(missing)
+            row = {missing: 1.0}
+            for group in sorted(groups & want.shape[1]):
+                column = self.program.add_column(0.0, want.number)
+                row[column] = 1.0
+                self._final[group, want.shape[0]][column] -= 1.0
+            self.program.add_row(row, low=float(want.number), high=float(want.number))
+
+    def _add_supply(self) -> None:
+        """No group gives out more instances than it has: at the end, and while pods are moving."""
+        for rows in (self._early, self._final):
+            for key, row in sorted(rows.items(), key=lambda one: one[0]):
+                if key[1] in self.wanted:
+                    weights = {column: -weight for column, weight in row.items() if weight}
+                    self.program.add_row(weights, high=float(self._idle[key]))
+
+
+def weigh(costs: Row, values: tuple[int, ...]) -> int:
+    return round(sum(cost * values[column] for column, cost in costs.items()))
+
+
+def _name_shape(shape: Shape) -> tuple[str, tuple[str, ...]]:
+    return (shape[0], tuple(sorted(shape[1])))

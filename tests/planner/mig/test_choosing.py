@@ -1,0 +1,103 @@
+"""The choice of layouts for a cluster, compared with trying everything."""
+
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apps.planner.mig.blocks import Block, CutGpu, Want
+from apps.planner.mig.catalogue import MODELS
+from apps.planner.mig.choosing import choose_layouts
+from apps.planner.mig.layouts import Cut, counts_of, list_layouts, uncut_slices
+from apps.planner.mig.placing import place_counts
+from tests.planner.mig.brute_force import best_choice
+
+A30 = MODELS["A30-24GB"]
+A100 = MODELS["A100-40GB"]
+PLAIN = {
+    "A30-24GB": ("1g.6gb", "2g.12gb", "4g.24gb"),
+    "A100-40GB": ("1g.5gb", "2g.10gb", "3g.20gb", "4g.20gb"),
+}
+GROUPS = [frozenset("a"), frozenset("b"), frozenset("ab")]
+
+
+def in_time():
+    return False
+
+
+def gpu(model, layout):
+    return CutGpu(model, counts_of(layout), uncut_slices(model, layout), whole=not layout)
+
+
+def random_block(rng, key, model, group="a", groups=(frozenset("a"),)):
+    layout = rng.choice(list_layouts(model, PLAIN[model.name]))
+    used = Counter((cut.profile, rng.choice(groups)) for cut in layout if rng.random() < 0.4)
+    return Block(
+        key=key,
+        group=group,
+        gpus=(gpu(model, layout),),
+        offered=counts_of(layout),
+        used=tuple(sorted(used.items(), key=lambda one: (one[0][0], sorted(one[0][1])))),
+        fixed=bool(used) and rng.random() < 0.2,
+    )
+
+
+def score(choice, wants):
+    ranks = sorted({want.rank for want in wants})
+    lost = Counter()
+    for at, number in choice.unmet.items():
+        lost[wants[at].rank] += number * wants[at].worth
+    return (
+        tuple(lost[rank] for rank in ranks),
+        choice.reconfigurations,
+        choice.moves,
+        choice.whole,
+        choice.uncut,
+    )
+
+
+def random_wants(rng, model, groups, ranks):
+    return [
+        Want(
+            (profile, rng.choice(groups)),
+            rng.randint(1, 4),
+            rank=rng.choice(ranks),
+            worth=model.by_name[profile].compute_slices,
+        )
+        for profile in PLAIN[model.name]
+        if rng.random() < 0.6
+    ]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_few_a30s_are_relaid_as_well_as_can_be(seed):
+    rng = random.Random(seed)
+    blocks = [random_block(rng, f"g{at}", A30) for at in range(3)]
+    wants = random_wants(rng, A30, [frozenset("a")], [0])
+    choice = choose_layouts(blocks, wants, deadline=in_time)
+    assert choice.proven
+    assert score(choice, wants) == best_choice(blocks, wants, PLAIN["A30-24GB"])
+    assert choice.bound == choice.reconfigurations
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_groups_ranks_and_a_limit_of_moves_are_obeyed(seed):
+    rng = random.Random(1000 + seed)
+    blocks = [random_block(rng, f"g{at}", A30, rng.choice("ab"), GROUPS) for at in range(3)]
+    wants = random_wants(rng, A30, GROUPS, [0, 1])
+    limit = rng.choice([None, 0, 1, 2])
+    choice = choose_layouts(blocks, wants, deadline=in_time, max_moves=limit)
+    assert choice.proven
+    assert score(choice, wants) == best_choice(blocks, wants, PLAIN["A30-24GB"], limit)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_two_a100s_are_relaid_as_well_as_can_be(seed):
+    rng = random.Random(2000 + seed)
+    blocks = [random_block(rng, f"g{at}", A100) for at in range(2)]
+    wants = random_wants(rng, A100, [frozenset("a")], [0])
+    choice = choose_layouts(blocks, wants, deadline=in_time)
+    assert choice.proven
+    assert score(choice, wants) == best_choice(blocks, wants, (*PLAIN["A100-40GB"], "1g.10gb", "7g.40gb"))
