@@ -4,14 +4,11 @@ import random
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from apps.planner.mig.blocks import Block, CutGpu, Want
 from apps.planner.mig.catalogue import MODELS
 from apps.planner.mig.choosing import choose_layouts
-from apps.planner.mig.layouts import Cut, counts_of, list_layouts, uncut_slices
-from apps.planner.mig.placing import place_counts
+from apps.planner.mig.layouts import counts_of, list_layouts, uncut_slices
 from tests.planner.mig.brute_force import best_choice
 
 A30 = MODELS["A30-24GB"]
