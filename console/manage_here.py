@@ -50,6 +50,8 @@ def _find_or_start(command: str) -> list[EmbeddedServer]:
     if command in NEEDS_NO_DATABASE:
         os.environ["DATABASE_URL"] = "postgres://nobody@127.0.0.1:1/none"
         return []
+    if sys.stderr.isatty():
+        print("Starting PostgreSQL and Valkey for this command ...", file=sys.stderr, flush=True)
     place.prepare()
     started = [start_postgres(place.folder / "postgres")]
     started.append(start_valkey(place.folder / "valkey"))
