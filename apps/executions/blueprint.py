@@ -13,7 +13,7 @@ from typing import Any
 from apps.executions import names
 from apps.executions.states import StepKind
 from apps.planner.plan import Move, Plan
-from apps.planner.resources import is_device_resource
+from apps.planner.resources import asks_gpu, is_device_resource
 from apps.planner.snapshot import Snapshot
 
 
@@ -35,10 +35,11 @@ MOVE_KINDS = (
 )
 
 
-def draft_steps(plan: Plan, picture: Snapshot, *, execution_id: int) -> list[StepDraft]:
+def draft_steps(plan: Plan, picture: Snapshot, *, owned: str) -> list[StepDraft]:
+    """owned: what the execution's objects carry in our label (names.owned_value)."""
     nodes = cordoned_nodes(plan)
-    moves = {move.order: _move_params(move, picture, execution_id) for move in plan.moves}
-    drafts = [_node_step(StepKind.CORDON_NODE, name, picture) for name in nodes]
+    moves = {move.order: _move_params(move, picture, owned) for move in plan.moves}
+    drafts = [_cordon_step(name, picture) for name in nodes]
     for move in plan.moves:
         drafts.append(_move_step(StepKind.HOLD_TARGET, move, moves[move.order]))
     for move in sorted(plan.moves, key=lambda move: (move.wave, move.order)):
@@ -62,15 +63,22 @@ def _node_step(kind: StepKind, name: str, picture: Snapshot) -> StepDraft:
     return StepDraft(kind, f"node {name}", {"node": name, "node_uid": picture.nodes[name].uid})
 
 
+def _cordon_step(name: str, picture: Snapshot) -> StepDraft:
+    """known: UIDs of the pods with GPUs that are there now; any other one came in before the cordon."""
+    draft = _node_step(StepKind.CORDON_NODE, name, picture)
+    draft.params["known"] = sorted(pod.uid for pod in picture.pods_on(name) if asks_gpu(pod))
+    return draft
+
+
 def _move_step(kind: StepKind, move: Move, params: dict[str, Any]) -> StepDraft:
     target = f"node {move.target}" if kind == StepKind.HOLD_TARGET else f"pod {move.pod}"
     return StepDraft(kind, target, params, move.order, move.wave)
 
 
-def _move_params(move: Move, picture: Snapshot, execution_id: int) -> dict[str, Any]:
+def _move_params(move: Move, picture: Snapshot, owned: str) -> dict[str, Any]:
     pod = picture.pods[move.pod_uid]
     workload = picture.workloads.get(pod.workload)
-    steering = names.steering_name(execution_id, move.order)
+    steering = names.steering_name(owned, move.order)
     return {
         "pod": pod.key,
         "namespace": pod.namespace,
@@ -87,7 +95,7 @@ def _move_params(move: Move, picture: Snapshot, execution_id: int) -> dict[str, 
         "owner": f"{pod.owner_kind} {pod.namespace}/{picture.workload_name(pod)}",
         "pod_name": pod.name if pod.owner_kind == "StatefulSet" else "",
         "min_ready_seconds": workload.min_ready_seconds if workload is not None else 0,
-        "hold": names.hold_name(execution_id, move.order),
+        "hold": names.hold_name(owned, move.order),
         "steering": steering,
         "webhook": names.webhook_name(steering),
     }

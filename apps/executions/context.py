@@ -12,6 +12,7 @@ from typing import Any
 
 from django.conf import settings
 
+from apps.executions import names
 from apps.executions.locks import Lease
 from apps.executions.models import Execution, Step
 from apps.executions.states import StepKind
@@ -21,13 +22,20 @@ REQUESTS_PER_CALL = 3
 """The door proves the cluster's identity and looks before a delete: up to so many requests a call."""
 
 
+def seconds_per_call() -> float:
+    """How long one call through the door may take at most."""
+    return REQUESTS_PER_CALL * float(settings.KUBE_CONNECT_SECONDS + settings.KUBE_READ_SECONDS)
+
+
 class LeasedGateway:
-    """The door to Kubernetes, shut as soon as the lease could run out during a request."""
+    """The door to Kubernetes, shut as soon as the lease could run out during a request.
+
+    Before a write the database is asked, by its clock: a machine that was suspended knows no better."""
 
     def __init__(self, gateway: Gateway, lease: Lease) -> None:
         self._gateway = gateway
         self._lease = lease
-        self._seconds = REQUESTS_PER_CALL * (settings.KUBE_CONNECT_SECONDS + settings.KUBE_READ_SECONDS)
+        self._seconds = seconds_per_call()
 
     def get_object(self, kind: Kind, name: str, *, namespace: str | None = None) -> Json | None:
         self._lease.ensure(self._seconds)
@@ -47,7 +55,7 @@ class LeasedGateway:
         ).objects
 
     def create_object(self, kind: Kind, body: Json, *, namespace: str | None = None) -> Json:
-        self._lease.ensure(self._seconds)
+        self._lease.renew()
         return self._gateway.create_object(kind, body, namespace=namespace)
 
     def patch_object(
@@ -60,18 +68,18 @@ class LeasedGateway:
         subresource: str = "",
         strategic: bool = False,
     ) -> Json:
-        self._lease.ensure(self._seconds)
+        self._lease.renew()
         return self._gateway.patch_object(
             kind, name, body, namespace=namespace, subresource=subresource, strategic=strategic
         )
 
     def delete_own_object(self, kind: Kind, name: str, *, uid: str, namespace: str | None = None) -> None:
-        self._lease.ensure(self._seconds)
+        self._lease.renew()
         self._gateway.delete_own_object(kind, name, uid=uid, namespace=namespace)
 
     def evict_pod(self, namespace: str, name: str, *, uid: str, dry_run: bool = False) -> None:
         """Never with a grace period: the pod's own stands."""
-        self._lease.ensure(self._seconds)
+        self._lease.renew()
         self._gateway.evict_pod(namespace, name, uid=uid, dry_run=dry_run)
 
 
@@ -93,6 +101,15 @@ class Context:
     steps: Sequence[Step]
     now: datetime
     place: Place
+
+    @property
+    def mark(self) -> str:
+        return names.mark_of(self.execution.pk, self.execution.created_at)
+
+    @property
+    def owned(self) -> str:
+        """Value of our label on what this execution makes."""
+        return names.owned_value(self.execution.pk, self.execution.created_at)
 
     def of_move(self, move: int, kind: StepKind) -> Step | None:
         return next((step for step in self.steps if step.move == move and step.kind == kind), None)

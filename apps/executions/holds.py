@@ -23,22 +23,27 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class HoldFacts:
-    """has_namespace, has_class: what a hold needs first; looked for only while there is no hold."""
+    """owned: what our label says on what is this execution's.
+    has_namespace, has_class: what a hold needs first; looked for only while there is no hold."""
 
     hold: Json | None
-    execution_id: int
+    owned: str
     has_namespace: bool = True
     has_class: bool = True
+
+    @property
+    def is_ours(self) -> bool:
+        return self.hold is not None and label(self.hold, names.OWNED) == self.owned
 
 
 def look_at_hold(context: Context, params: Json) -> HoldFacts:
     gateway, space = context.gateway, context.place.namespace
     hold = gateway.get_object(PODS, params["hold"], namespace=space)
     if hold is not None:
-        return HoldFacts(hold, context.execution.pk)
+        return HoldFacts(hold, context.owned)
     has_namespace = gateway.get_object(NAMESPACES, space) is not None
     ranked = gateway.get_object(PRIORITY_CLASSES, names.priority_class_name(params["priority"]))
-    return HoldFacts(None, context.execution.pk, has_namespace, ranked is not None)
+    return HoldFacts(None, context.owned, has_namespace, ranked is not None)
 
 
 def repair_hold(facts: HoldFacts, params: Json) -> Decision | None:
@@ -50,7 +55,7 @@ def repair_hold(facts: HoldFacts, params: Json) -> Decision | None:
         if not facts.has_class:
             return act("create_class", f"make the priority class for holds of rank {params['priority']}")
         return act("create_hold", f"put a paper hold for {params['pod']} into the queue")
-    if label(hold, names.OWNED) != str(facts.execution_id) or node_of(hold):
+    if not facts.is_ours or node_of(hold):
         return stop(
             f"Pod {params['hold']} in the console's namespace is not the paper hold that belongs there.",
             "Look at that pod, delete it by hand if it is stray, then resume.",
@@ -71,7 +76,7 @@ def send_hold_effect(context: Context, step: Step, decision: Decision) -> bool:
         elif decision.effect == "create_class":
             gateway.create_object(PRIORITY_CLASSES, hold_class(params["priority"]))
         elif decision.effect == "create_hold":
-            body = hold_pod(params, execution_id=context.execution.pk, step_id=step.pk, namespace=space)
+            body = hold_pod(params, owned=context.owned, step_id=step.pk, namespace=space)
             gateway.create_object(PODS, body, namespace=space)
         elif decision.effect == "nominate_hold":
             patch = nomination(decision.arguments["hold"], params["target"])

@@ -18,7 +18,7 @@ from apps.clusters import notices
 from apps.executions.decisions import Decision
 from apps.executions.errors import LostLease, WrongState
 from apps.executions.locks import Lease, hold_fence
-from apps.executions.models import Execution, Step, StepEvent
+from apps.executions.models import Execution, Steering, Step, StepEvent
 from apps.executions.states import ALLOWED, STEP_ALLOWED, TERMINAL, ExecutionState, StepState
 
 BACKOFF_SECONDS = (0.5, 1, 2, 5, 10, 20, 30)
@@ -95,15 +95,22 @@ def record_wait(lease: Lease, step: Step, decision: Decision, *, seconds: float)
 
 
 def record_blocked(
-    lease: Lease, step: Step, decision: Decision, *, seconds: float, retries: bool = True
+    lease: Lease,
+    step: Step,
+    decision: Decision,
+    *,
+    seconds: float,
+    retries: bool = True,
+    was_refused: bool = False,
 ) -> None:
-    """It cannot be done now. Without `retries` it waits for a person."""
+    """It cannot be done now. Without `retries` it waits for a person. was_refused: see `record_failure`."""
     with _locked(lease, step) as (execution, row, now):
         if row.state != StepState.COMPENSATING:
             _set_state(row, StepState.BLOCKED)
         row.deadline_at = row.deadline_at or now + timedelta(seconds=seconds)
         row.retry_at = now + timedelta(seconds=decision.retry_seconds) if retries else None
         _keep(row, decision.seen)
+        _take_back(row, was_refused)
         row.observed |= {"runbook": decision.runbook, "needs_person": not retries, "crashes": 0}
         if row.reason != decision.reason:
             row.reason = decision.reason
@@ -134,12 +141,24 @@ def record_undo(lease: Lease, step: Step) -> None:
         _tell(execution, row, now, StepState.COMPENSATING, "its traces are being released")
 
 
-def record_failure(lease: Lease, step: Step, message: str, *, counts: bool, retry_after: float | None) -> int:
-    """A look or a request failed. Returns how often in a row it did (only what `counts`)."""
+def record_failure(
+    lease: Lease,
+    step: Step,
+    message: str,
+    *,
+    counts: bool,
+    retry_after: float | None,
+    was_refused: bool = False,
+) -> int:
+    """A look or a request failed. Returns how often in a row it did (only what `counts`).
+
+    was_refused: the cluster answered that what was sent last did not happen, so it no longer counts as sent.
+    """
     with _locked(lease, step) as (execution, row, now):
         tries = row.observed.get("tries", 0) + 1 if row.reason == message else 1
         pause = retry_after or BACKOFF_SECONDS[min(tries, len(BACKOFF_SECONDS)) - 1]
         row.retry_at = now + timedelta(seconds=pause)
+        _take_back(row, was_refused)
         failures = row.observed.get("failures", 0) + (1 if counts else 0)
         row.observed |= {"tries": tries, "failures": failures, "crashes": 0}
         if row.reason != message:
@@ -168,6 +187,7 @@ def change_state(
     if target in TERMINAL:
         execution.finished_at = now
         execution.claims.all().delete()
+        Steering.objects.filter(step__execution=execution, closed_at=None).update(closed_at=now)
     execution.save()
     _tell(execution, None, now, target, reason)
     audit.record(
@@ -196,6 +216,11 @@ def _set_state(row: Step, target: StepState) -> None:
 
 def _keep(row: Step, seen: dict[str, Any]) -> None:
     row.observed["seen"] = {**row.observed.get("seen", {}), **seen}
+
+
+def _take_back(row: Step, was_refused: bool) -> None:
+    if was_refused:
+        row.observed["sent"] = row.observed.get("sent", [])[:-1]
 
 
 def _tell(execution: Execution, step: Step | None, now: datetime, state: str, message: str) -> None:

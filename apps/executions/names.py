@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import datetime
 
 OWNED = "defrag.gpu.internal/owned"
 HOLD = "defrag.gpu.internal/hold"
@@ -22,12 +23,22 @@ def held_value(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()[:16]
 
 
-def hold_name(execution_id: int, move: int) -> str:
-    return f"hold-{execution_id}-{move}"
+def mark_of(execution_id: int, created_at: datetime) -> str:
+    """Tells this execution from one with the same number of another console, or of an earlier database."""
+    return hashlib.sha256(f"{execution_id} {created_at.timestamp():.6f}".encode()).hexdigest()[:8]
 
 
-def steering_name(execution_id: int, move: int) -> str:
-    return f"steer-{execution_id}-{move}"
+def owned_value(execution_id: int, created_at: datetime) -> str:
+    """Value of our label on whatever an execution makes in a cluster."""
+    return f"{execution_id}-{mark_of(execution_id, created_at)}"
+
+
+def hold_name(owned: str, move: int) -> str:
+    return f"hold-{owned}-{move}"
+
+
+def steering_name(owned: str, move: int) -> str:
+    return f"steer-{owned}-{move}"
 
 
 def webhook_name(steering: str) -> str:

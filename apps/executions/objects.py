@@ -37,7 +37,7 @@ def hold_class(priority: int) -> Json:
     }
 
 
-def hold_pod(params: Json, *, execution_id: int, step_id: int, namespace: str) -> Json:
+def hold_pod(params: Json, *, owned: str, step_id: int, namespace: str) -> Json:
     """A pod that fits nowhere and never runs; only its nomination counts."""
     requests = quantities(params["requests"])
     devices = {key: value for key, value in requests.items() if "/" in key}
@@ -47,7 +47,7 @@ def hold_pod(params: Json, *, execution_id: int, step_id: int, namespace: str) -
         "metadata": {
             "name": params["hold"],
             "namespace": namespace,
-            "labels": {names.OWNED: str(execution_id), names.HOLD: str(step_id)},
+            "labels": {names.OWNED: owned, names.HOLD: str(step_id)},
             "annotations": {"defrag.gpu.internal/for": params["pod"]},
         },
         "spec": {
@@ -138,7 +138,7 @@ def asks_for_checkpoint(pod: Json) -> bool:
     return annotation(pod, names.CHECKPOINT) == "true"
 
 
-def steering_webhook(params: Json, *, execution_id: int, address: str, ca_bundle: str) -> Json:
+def steering_webhook(params: Json, *, owned: str, address: str, ca_bundle: str) -> Json:
     """Gates the next pods of one owner, and nobody else's. A refusal or a hang lets pods through."""
     owner = (
         "object.metadata.?ownerReferences.orValue([])"
@@ -153,7 +153,7 @@ def steering_webhook(params: Json, *, execution_id: int, address: str, ca_bundle
         "kind": "MutatingWebhookConfiguration",
         "metadata": {
             "name": names.webhook_name(params["steering"]),
-            "labels": {names.OWNED: str(execution_id)},
+            "labels": {names.OWNED: owned},
         },
         "webhooks": [
             {

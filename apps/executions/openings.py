@@ -13,6 +13,7 @@ from apps.executions import ledger
 from apps.executions.blueprint import StepDraft
 from apps.executions.locks import Lease, hold_fence
 from apps.executions.models import DryRun, Steering, Step
+from apps.executions.preflight import replace_dry_runs
 from apps.executions.states import ExecutionState, StepKind
 
 
@@ -44,8 +45,7 @@ def begin_running(lease: Lease, drafts: Sequence[StepDraft], dry_runs: Sequence[
             for step in steps
             if step.kind == StepKind.STEER
         )
-        DryRun.objects.filter(version_id=execution.version_id).delete()
-        DryRun.objects.bulk_create(dry_runs)
+        replace_dry_runs(execution.version, dry_runs)
         fields: dict[str, Any] = {
             "started_at": now,
             "deadline_at": now + timedelta(seconds=settings.EXECUTION_DEADLINE_SECONDS),

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.db import transaction
 
+from apps.clusters import notices
 from apps.clusters import queries as clusters
 from apps.clusters.gateways import open_gateway
 from apps.executions import ledger
@@ -118,9 +119,16 @@ def run_dry_runs(*, version_id: int) -> list[DryRun]:
 @transaction.atomic(durable=True)
 def store_dry_runs(version: PlanVersion, runs: Iterable[DryRun]) -> None:
     """The newest answers replace earlier ones."""
+    replace_dry_runs(version, runs)
+
+
+def replace_dry_runs(version: PlanVersion, runs: Iterable[DryRun]) -> None:
+    """Inside a transaction. Open pages of the plan are told once it is committed."""
     PlanVersion.objects.select_for_update(no_key=True).get(pk=version.pk)
     DryRun.objects.filter(version=version).delete()
     DryRun.objects.bulk_create(runs)
+    plan = version.plan
+    notices.publish_on_commit(plan.cluster.name, "plan", {"plan": plan.pk, "state": str(plan.state)})
 
 
 def _dry_runs(version: PlanVersion, plan: Plan, picture: Snapshot, gateway: Gateway) -> list[DryRun]:

@@ -40,7 +40,9 @@ def executions_of(plan: Plan) -> QuerySet[Execution]:
 
 
 def open_executions() -> QuerySet[Execution]:
-    return Execution.objects.exclude(state__in=TERMINAL)
+    """Those that no runner has looked at for longest come first."""
+    longest_unseen = F("visited_at").asc(nulls_first=True)
+    return Execution.objects.exclude(state__in=TERMINAL).order_by(longest_unseen, "pk")
 
 
 def steps_of(execution: Execution) -> QuerySet[Step]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps.executions.sightings import (
+    has_failed,
     is_gated,
     is_leaving,
     migration,
@@ -44,7 +45,7 @@ def find_replacement(
     """siblings: None if nothing was evicted: then only a gated pod can be told from the owner's others.
     taken: UIDs that other moves wait for. known: UID chosen on an earlier look, "" before."""
     old, others = set(siblings or ()), set(taken)
-    present = [pod for pod in pods if not is_leaving(pod)]
+    present = [pod for pod in pods if not is_leaving(pod) and not has_failed(pod)]
     marked = [pod for pod in present if migration(pod) == steering]
     fresh = [pod for pod in marked if uid(pod) not in old and uid(pod) not in others]
     chosen = _by_uid(present, known) or oldest(fresh)

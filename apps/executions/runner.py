@@ -17,13 +17,14 @@ from django.conf import settings
 from apps.accounts.queries import may
 from apps.clusters.errors import ConnectionFailed
 from apps.clusters.gateways import open_gateway
-from apps.executions import ledger, locks
+from apps.executions import ledger, locks, names
 from apps.executions.blueprint import draft_steps
 from apps.executions.context import Context, LeasedGateway, read_place
 from apps.executions.errors import LostLease, WrongState
 from apps.executions.flow import Ledger, is_finished, steps_to_run
 from apps.executions.models import Execution
 from apps.executions.openings import begin_running
+from apps.executions.outlook import tell_outlook
 from apps.executions.preflight import examine
 from apps.executions.states import TERMINAL, ExecutionState
 from apps.executions.stepping import NeedsPerson, Unreliable, advance_each
@@ -33,9 +34,11 @@ from apps.kube.errors import KubeError
 from apps.kube.gateway import Gateway
 from apps.plans import queries as plans
 from apps.plans import services as plan_services
+from apps.plans.states import PlanState
 
 log = structlog.get_logger(__name__)
 State = ExecutionState
+ASK_ANEW = "Ask for a new plan."
 
 
 def advance(execution_id: int, *, seconds: float | None = None) -> bool:
@@ -142,6 +145,11 @@ def _prepare(lease: locks.Lease, execution: Execution, gateway: Gateway) -> bool
     if not may(execution.started_by, "operate", execution.plan.cluster):
         ledger.move_execution(lease, State.FAILED, f"{execution.started_by} may not operate any more.")
         return True
+    if execution.plan.state != PlanState.APPROVED:
+        # A runner died between the plan's change and the execution's.
+        why = f"Nothing was touched. Plan {execution.plan_id} is {execution.plan.state}."
+        ledger.move_execution(lease, State.FAILED, f"{why} {execution.plan.state_reason} {ASK_ANEW}")
+        return True
     try:
         found = examine(execution.version, gateway)
     except KubeError as error:
@@ -150,10 +158,11 @@ def _prepare(lease: locks.Lease, execution: Execution, gateway: Gateway) -> bool
         reason = " ".join((found.changes or found.refusals)[:3])
         if found.changes:
             plan_services.mark_stale(plan_id=execution.plan_id, reason=reason, is_untouched=True)
-        ledger.move_execution(lease, State.FAILED, f"Nothing was touched. {reason}")
+        outlook = ASK_ANEW if found.changes else tell_outlook(execution, is_touched=False)
+        ledger.move_execution(lease, State.FAILED, f"Nothing was touched. {reason} {outlook}")
         return True
     plan = plans.open_plan(execution.version)
-    drafts = draft_steps(plan, found.picture, execution_id=execution.pk)
+    drafts = draft_steps(plan, found.picture, owned=names.owned_value(execution.pk, execution.created_at))
     begin_running(lease, drafts, found.dry_runs)
     return True
 
@@ -162,7 +171,8 @@ def _fail_closed(lease: locks.Lease, execution: Execution, reason: str) -> bool:
     """A cluster that cannot be read blocks; after a while the try ends with nothing touched."""
     waited = (ledger.database_time() - execution.created_at).total_seconds()
     if waited > settings.EXECUTION_STEP_SECONDS:
-        ledger.move_execution(lease, State.FAILED, f"Nothing was touched. {reason}")
+        outlook = tell_outlook(execution, is_touched=False)
+        ledger.move_execution(lease, State.FAILED, f"Nothing was touched. {reason} {outlook}")
         return True
     log.warning("preflight waits for the cluster", execution=execution.pk, reason=reason)
     return False

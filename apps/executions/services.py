@@ -41,6 +41,9 @@ def start_execution(*, actor: User, plan_id: int) -> Execution:
     authorize(actor, Action.OPERATE, plan.cluster, subject=plan)
     if Execution.objects.filter(plan=plan).exclude(state__in=TERMINAL).exists():
         raise WrongState(f"plan {plan_id} is being carried out already")
+    done = Execution.objects.filter(plan=plan, state=ExecutionState.SUCCEEDED).first()
+    if done is not None:
+        raise WrongState(f"plan {plan_id} was carried out by execution {done.pk}: ask for a new plan")
     execution = Execution.objects.create(plan=plan, version=version, started_by=actor)
     _claim(execution, plan.cluster.name, plans.open_plan(version))
     detail = {"plan": plan_id, "version": version.number, "digest": version.digest}

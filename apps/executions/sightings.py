@@ -49,6 +49,11 @@ def is_finished(pod: Json) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
+def has_failed(pod: Json) -> bool:
+    """Its owner makes another one (a kubelet that refused it, an eviction by the node, a crash of a Job)."""
+    return (pod.get("status") or {}).get("phase") == "Failed"
+
+
 def is_ready(pod: Json) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or []
     return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
@@ -96,6 +101,12 @@ def cordon(node: Json) -> Json:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def is_cordoned_by(node: Json, execution_id: int, mark: str) -> bool:
+    """Our annotation is on it and names exactly this execution of this console."""
+    found = cordon(node)
+    return found.get("execution") == execution_id and str(found.get("mark", "")) == mark
 
 
 def devices(pod: Json, resource: str) -> int:

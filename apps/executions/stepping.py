@@ -34,6 +34,19 @@ PASSING = (
 """What the cluster may answer on a bad day: tried again until the step's deadline."""
 
 
+REFUSALS = (
+    kube.Conflict,
+    kube.NotFound,
+    kube.Expired,
+    kube.TooManyRequests,
+    kube.SeveralBudgets,
+    kube.Forbidden,
+    kube.Unauthorized,
+    kube.Invalid,
+)
+"""Answers that say for certain that the request had no effect."""
+
+
 class NeedsPerson(Exception):
     """The step has been written as blocked; the execution has to wait for a person."""
 
@@ -131,15 +144,15 @@ def _act(context: Context, step: Step, decision: Decision, during: Collection[st
         return True
     except kube.SeveralBudgets as error:
         advice = "Leave one PodDisruptionBudget over that pod, then resume; or cancel."
-        return _record(context, step, stop(str(error), advice))
+        return _record(context, step, stop(str(error), advice), was_refused=True)
     except Exception as error:
-        _fail(context, step, error)
+        _fail(context, step, error, was_refused=isinstance(error, REFUSALS))
         return True
     ledger.record_issued(context.lease, step)
     return True
 
 
-def _record(context: Context, step: Step, decision: Decision) -> bool:
+def _record(context: Context, step: Step, decision: Decision, *, was_refused: bool = False) -> bool:
     lease, seconds = context.lease, step_seconds(step.kind)
     if decision.verdict == Verdict.DONE:
         ledger.record_end(lease, step, StepState.VERIFIED, decision.reason, decision.seen)
@@ -150,7 +163,9 @@ def _record(context: Context, step: Step, decision: Decision) -> bool:
     if decision.verdict == Verdict.WAIT:
         return ledger.record_wait(lease, step, decision, seconds=seconds)
     needs_person = decision.verdict == Verdict.STOP
-    ledger.record_blocked(lease, step, decision, seconds=seconds, retries=not needs_person)
+    ledger.record_blocked(
+        lease, step, decision, seconds=seconds, retries=not needs_person, was_refused=was_refused
+    )
     if needs_person:
         raise NeedsPerson(decision.reason)
     return False
@@ -164,7 +179,7 @@ def _wait_for_budget(context: Context, step: Step, error: kube.BudgetExhausted) 
     )
     if is_late(step, context.now):
         decision = _too_late(step, decision)
-    _record(context, step, decision)
+    _record(context, step, decision, was_refused=True)
 
 
 def _too_late(step: Step, decision: Decision) -> Decision:
@@ -172,7 +187,7 @@ def _too_late(step: Step, decision: Decision) -> Decision:
     return stop(f"The deadline of this step has passed. {decision.reason}", f"{advice} Resume or cancel.")
 
 
-def _fail(context: Context, step: Step, error: Exception) -> None:
+def _fail(context: Context, step: Step, error: Exception, *, was_refused: bool = False) -> None:
     passing = isinstance(error, PASSING)
     known = isinstance(error, kube.KubeError)
     if not known:
@@ -185,6 +200,7 @@ def _fail(context: Context, step: Step, error: Exception) -> None:
         message,
         counts=not passing,
         retry_after=error.retry_after if isinstance(error, kube.KubeError) else None,
+        was_refused=was_refused,
     )
     is_undoing = context.execution.state in (ExecutionState.CANCELLING, ExecutionState.ROLLING_BACK)
     if failures >= settings.EXECUTION_FAILURES_BEFORE_PAUSE and not is_undoing:

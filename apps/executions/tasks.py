@@ -3,6 +3,7 @@
 import structlog
 from celery import shared_task
 
+from apps.clusters.errors import ConnectionFailed
 from apps.executions import queries, runner
 from apps.executions.preflight import run_dry_runs
 from apps.kube.errors import KubeError
@@ -20,7 +21,7 @@ def advance_execution(execution_id: int) -> None:
 @shared_task
 def reconcile_executions() -> None:
     """The timer's half: each open execution is looked at, whatever messages were lost."""
-    ids = list(queries.open_executions().order_by("visited_at", "pk").values_list("pk", flat=True))
+    ids = list(queries.open_executions().values_list("pk", flat=True))
     for execution_id in ids[1:]:
         wake_worker("apps.executions.tasks.advance_execution", execution_id)
     for execution_id in ids[:1]:
@@ -33,5 +34,5 @@ def run_missing_dry_runs() -> None:
     for version in queries.versions_without_dry_run():
         try:
             run_dry_runs(version_id=version.pk)
-        except KubeError as error:
+        except (KubeError, ConnectionFailed) as error:
             log.warning("no dry run", plan=version.plan_id, reason=str(error))

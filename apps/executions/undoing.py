@@ -10,6 +10,7 @@ from apps.executions import ledger
 from apps.executions.context import Context
 from apps.executions.flow import Ledger, is_unsettled, next_to_undo, steps_to_drop, steps_to_land
 from apps.executions.models import Step
+from apps.executions.outlook import tell_outlook
 from apps.executions.states import ExecutionState, StepKind, StepState
 from apps.executions.stepping import NeedsPerson, advance_each, reload, settle_eviction, undo_step
 
@@ -19,11 +20,13 @@ def land(context: Context) -> bool:
     book = Ledger(context.steps)
     flying = steps_to_land(book)
     evictions = [step for step in flying if step.kind == StepKind.EVICT_POD]
-    if evictions:
-        # While paused, an eviction that did not go out stays as it is: it may be sent after resuming.
-        drop = context.execution.state == ExecutionState.CANCELLING
-        return any([settle_eviction(context, step, drop=drop) for step in evictions])
-    return advance_each(context, flying, during=(context.execution.state,))
+    # While paused, an eviction that did not go out stays as it is: it may be sent after resuming. The moves
+    # beside it are landed all the same.
+    drop = context.execution.state == ExecutionState.CANCELLING
+    if any([settle_eviction(context, step, drop=drop) for step in evictions]):
+        return True
+    landing = [step for step in flying if step.kind != StepKind.EVICT_POD]
+    return advance_each(context, landing, during=(context.execution.state,))
 
 
 def cancel(context: Context) -> bool:
@@ -70,8 +73,10 @@ def _close(context: Context) -> None:
     gone = [step for step in context.steps if step.kind == StepKind.EVICT_POD]
     moved = [step.params["pod"] for step in gone if step.state == StepState.VERIFIED]
     words = f"Evicted, which cannot be undone: {len(moved)}." if moved else "No pod was moved."
+    outlook = tell_outlook(execution, is_touched=bool(moved))
     is_cancelled = execution.state == ExecutionState.CANCELLING
     ended = ExecutionState.CANCELLED if is_cancelled else ExecutionState.ROLLED_BACK
-    reason = f"{execution.state_reason} {words} Holds, gates, taints and cordons of ours are released."
+    words = f"{words} Holds, gates, taints and cordons of ours are released. {outlook}"
+    reason = f"{execution.state_reason} {words}"
     outcome = {**execution.outcome, "not_undone": moved}
     ledger.move_execution(context.lease, ended, reason.strip(), outcome=outcome)

@@ -33,7 +33,7 @@ def with_gang():
 
 
 def test_steps_come_in_the_order_cordons_holds_moves_nodes():
-    drafts = draft_steps(plan_of_one_move(), picture(), execution_id=7)
+    drafts = draft_steps(plan_of_one_move(), picture(), owned="7-ab")
     assert [draft.kind for draft in drafts] == [
         StepKind.CORDON_NODE,
         StepKind.HOLD_TARGET,
@@ -49,7 +49,7 @@ def test_steps_come_in_the_order_cordons_holds_moves_nodes():
 
 def test_a_node_that_is_handed_over_is_not_released_as_free():
     plan, seen = with_gang()
-    drafts = draft_steps(plan, seen, execution_id=7)
+    drafts = draft_steps(plan, seen, owned="7-ab")
     handed = [draft for draft in drafts if draft.kind == StepKind.HAND_OVER]
     assert [draft.params["node"] for draft in handed] == ["node-a", "node-c"]
     assert not [draft for draft in drafts if draft.kind == StepKind.RELEASE and not draft.move]
@@ -64,7 +64,7 @@ def test_a_node_that_a_move_lands_on_is_not_cordoned():
 
 def test_a_stateful_pod_is_steered_by_its_name_too():
     stateful = pod("db-0", "node-a", 1, owner_kind="StatefulSet", uid="uid-lora")
-    drafts = draft_steps(plan_of_one_move(), picture(pods=[stateful]), execution_id=7)
+    drafts = draft_steps(plan_of_one_move(), picture(pods=[stateful]), owned="7-ab")
     assert {draft.params["pod_name"] for draft in drafts if draft.move} == {"db-0"}
 
 

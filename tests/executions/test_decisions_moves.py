@@ -17,15 +17,15 @@ from apps.executions.steps import await_replacement, checkpoint, evict_pod, rele
 from tests.executions.things import PARAMS, hold, node, pod, step
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
-GOOD_HOLD = HoldFacts(hold(), 7)
+GOOD_HOLD = HoldFacts(hold(), "7")
 
 
 def test_a_hold_is_made_in_the_order_namespace_class_pod_nomination():
     walk = [
-        HoldFacts(None, 7, has_namespace=False, has_class=False),
-        HoldFacts(None, 7, has_class=False),
-        HoldFacts(None, 7),
-        HoldFacts(hold(nominated=""), 7),
+        HoldFacts(None, "7", has_namespace=False, has_class=False),
+        HoldFacts(None, "7", has_class=False),
+        HoldFacts(None, "7"),
+        HoldFacts(hold(nominated=""), "7"),
     ]
     effects = [repair_hold(facts, PARAMS).effect for facts in walk]
     assert effects == ["create_namespace", "create_class", "create_hold", "nominate_hold"]
@@ -33,11 +33,11 @@ def test_a_hold_is_made_in_the_order_namespace_class_pod_nomination():
 
 
 def test_a_strange_pod_under_the_name_of_a_hold_stops():
-    assert repair_hold(HoldFacts(hold(owned="8"), 7), PARAMS).verdict == Verdict.STOP
+    assert repair_hold(HoldFacts(hold(owned="8"), "7"), PARAMS).verdict == Verdict.STOP
 
 
 def test_a_hold_asks_for_what_the_pod_asks_for_and_fits_nowhere():
-    body = hold_pod(PARAMS, execution_id=7, step_id=3, namespace="gpu-defrag")
+    body = hold_pod(PARAMS, owned="7", step_id=3, namespace="gpu-defrag")
     resources = body["spec"]["containers"][0]["resources"]
     assert resources["requests"] == {"cpu": "1000m", "memory": "1024", "nvidia.com/gpu": "1"}
     assert resources["limits"] == {"nvidia.com/gpu": "1"}
@@ -64,8 +64,8 @@ def test_an_eviction_is_sent_when_everything_stands_and_remembers_the_siblings()
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"hold": HoldFacts(hold(nominated=""), 7)}, "nominate_hold"),
-        ({"hold": HoldFacts(None, 7)}, "create_hold"),
+        ({"hold": HoldFacts(hold(nominated=""), "7")}, "nominate_hold"),
+        ({"hold": HoldFacts(None, "7")}, "create_hold"),
         ({"no_room": "target node-b is not Ready"}, Verdict.BLOCKED),
         ({"has_webhook": False}, Verdict.STOP),
         ({"steered_for": 0.1}, Verdict.WAIT),
@@ -291,11 +291,11 @@ def test_an_old_answer_is_not_taken_for_a_new_one():
 
 
 def test_the_webhook_meets_one_owner_in_one_namespace_and_lets_through_on_failure():
-    body = steering_webhook(PARAMS, execution_id=7, address="https://x", ca_bundle="Y2E=")
+    body = steering_webhook(PARAMS, owned="7", address="https://x", ca_bundle="Y2E=")
     (hook,) = body["webhooks"]
     assert hook["failurePolicy"] == "Ignore"
     assert hook["timeoutSeconds"] == 2
     assert [c["name"] for c in hook["matchConditions"]] == ["owner"]
     assert "o.uid == 'uid-rs'" in hook["matchConditions"][0]["expression"].replace('"', "'")
-    named = steering_webhook({**PARAMS, "pod_name": "db-0"}, execution_id=7, address="x", ca_bundle="")
+    named = steering_webhook({**PARAMS, "pod_name": "db-0"}, owned="7", address="x", ca_bundle="")
     assert "db-0" in named["webhooks"][0]["matchConditions"][1]["expression"]

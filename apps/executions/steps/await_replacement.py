@@ -15,7 +15,7 @@ from apps.executions import names
 from apps.executions.admissions import open_again
 from apps.executions.context import Context
 from apps.executions.decisions import Decision, act, done, moot, stop, wait
-from apps.executions.holds import delete_hold
+from apps.executions.holds import delete_hold, look_at_hold
 from apps.executions.models import Steering, Step
 from apps.executions.objects import nomination, pin_and_ungate, ungate
 from apps.executions.replacements import Found, find_replacement
@@ -73,7 +73,7 @@ def observe(context: Context, step: Step) -> Facts:
     return Facts(
         found,
         context.now,
-        gateway.get_object(PODS, params["hold"], namespace=context.place.namespace),
+        _own_hold(context, params),
         Steering.objects.filter(name=params["steering"]).first(),
         all(uid(pod) != params["uid"] or is_finished(pod) for pod in pods),
         _unique_hostname(context, params) if waits else "",
@@ -209,6 +209,11 @@ def _sent(step: Step) -> list[str]:
 def _taken(context: Context, step: Step) -> list[str]:
     others = [s for s in context.steps if s.kind == StepKind.AWAIT_REPLACEMENT and s.pk != step.pk]
     return [s.observed.get("seen", {}).get("replacement", "") for s in others]
+
+
+def _own_hold(context: Context, params: Json) -> Json | None:
+    facts = look_at_hold(context, params)
+    return facts.hold if facts.is_ours else None
 
 
 def _unique_hostname(context: Context, params: Json) -> str:

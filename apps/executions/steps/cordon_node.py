@@ -1,7 +1,8 @@
 """Step ``cordon_node``: no new pod lands on a node that is being freed.
 
 One merge patch guarded by UID and resourceVersion sets `spec.unschedulable` and our annotation. A node
-that somebody else cordoned is left as it is, then and afterwards.
+that somebody else cordoned is left as it is, then and afterwards. Once it is cordoned, the pods on it are
+listed: one with GPUs that came in since the preflight stops the execution before anything is evicted.
 Undone by the same kind of patch, and only where the annotation is this execution's.
 """
 
@@ -14,24 +15,29 @@ from apps.executions.context import Context
 from apps.executions.decisions import Decision, act, done, moot, stop
 from apps.executions.models import Step
 from apps.executions.objects import cordon_patch, uncordon_patch
-from apps.executions.sightings import cordon, uid, unschedulable
-from apps.kube.gateway import NODES
+from apps.executions.pictures import read_pods
+from apps.executions.sightings import cordon, is_cordoned_by, uid, unschedulable
+from apps.kube.gateway import NODES, PODS
+from apps.planner.resources import asks_gpu
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Facts:
-    """node: None if it is gone. cordon: what our annotation is to say. fence: this runner's."""
+    """node: None if it is gone. cordon: what our annotation is to say. fence: this runner's.
+    newcomers: pods with GPUs that came in after the preflight; looked for once it is cordoned."""
 
     node: Json | None
     cordon: Json
     execution_id: int
     fence: int
+    mark: str = ""
+    newcomers: tuple[str, ...] = ()
 
     @property
     def is_ours(self) -> bool:
-        return self.node is not None and cordon(self.node).get("execution") == self.execution_id
+        return self.node is not None and is_cordoned_by(self.node, self.execution_id, self.mark)
 
 
 def observe(context: Context, step: Step) -> Facts:
@@ -39,11 +45,13 @@ def observe(context: Context, step: Step) -> Facts:
     deadline = context.execution.deadline_at
     wanted = {
         "execution": context.execution.pk,
+        "mark": context.mark,
         "reason": f"freed by plan {context.execution.plan_id}",
         "deadline": deadline.isoformat() if deadline else "",
         "fence": context.lease.fence,
     }
-    return Facts(node, wanted, context.execution.pk, context.lease.fence)
+    newcomers = find_newcomers(context, step.params) if node is not None and unschedulable(node) else ()
+    return Facts(node, wanted, context.execution.pk, context.lease.fence, context.mark, newcomers)
 
 
 def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
@@ -59,6 +67,12 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
             "this database is older than the cluster.",
             "An old backup seems to run. Write nothing; restore the newest database.",
         )
+    if unschedulable(node) and facts.newcomers:
+        return stop(
+            f"{' and '.join(facts.newcomers)} came onto node {step.params['node']} before it was cordoned: "
+            "it would not become free as approved.",
+            "Cancel and make a new plan, or resume once that pod has left. Nothing was evicted.",
+        )
     if facts.is_ours and unschedulable(node):
         return done("cordoned by this execution", cordoned=True)
     if facts.is_ours:
@@ -69,6 +83,27 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
     if unschedulable(node):
         return done("cordoned by somebody else before: left as it is", cordoned=False)
     return act("cordon", f"keep new pods off {step.params['node']}", node=node, cordon=facts.cordon)
+
+
+def find_newcomers(context: Context, params: Json) -> tuple[str, ...]:
+    """Pods with GPUs on the node, by name, that were not there at the preflight."""
+    raw = context.gateway.list_objects(PODS, field_selector=f"spec.nodeName={params['node']}")
+    there = [pod for pod in read_pods({PODS: raw}).values() if pod.is_holding and asks_gpu(pod)]
+    return tuple(sorted(pod.key for pod in there if pod.uid not in params["known"]))
+
+
+def what_changed(context: Context, step: Step) -> str:
+    """Whether the node of a cordon that was set is still kept, in a sentence if not. Reads the cluster."""
+    where = f"Node {step.params['node']}"
+    node = context.gateway.get_object(NODES, step.params["node"])
+    if node is None or uid(node) != step.params["node_uid"]:
+        return f"{where} is gone or was made anew since the plan was approved."
+    was_ours = bool(step.observed.get("seen", {}).get("cordoned"))
+    is_ours = is_cordoned_by(node, context.execution.pk, context.mark)
+    if not unschedulable(node) or (was_ours and not is_ours):
+        return f"{where}, which is being freed, was uncordoned by somebody."
+    newcomers = find_newcomers(context, step.params)
+    return f"{' and '.join(newcomers)} came onto {where}, which is being freed." if newcomers else ""
 
 
 def decide_undo(step: Step, facts: Facts) -> Decision:

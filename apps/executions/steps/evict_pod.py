@@ -17,6 +17,7 @@ from apps.executions.models import Step
 from apps.executions.sightings import is_finished, is_leaving, name, node_of, nominated, owner_uid, uid
 from apps.executions.spare import requests_of, why_no_room
 from apps.executions.states import StepKind
+from apps.executions.steps import cordon_node
 from apps.kube.gateway import NODES, PODS, WEBHOOKS
 
 Json = dict[str, Any]
@@ -26,6 +27,7 @@ Json = dict[str, Any]
 class Facts:
     """siblings: UIDs of the owner's pods now, so that a replacement can be told later without any clock.
     no_room: why the target cannot take it beside all that it holds and is promised to, "".
+    source_changed: why the node that is being freed is no longer kept, "" if it is.
     steered_for: seconds since the gate went into force."""
 
     pod: Json | None
@@ -35,6 +37,7 @@ class Facts:
     steered_for: float = 0.0
     settle_seconds: float = 0.0
     has_webhook: bool = True
+    source_changed: str = ""
 
 
 def observe(context: Context, step: Step) -> Facts:
@@ -61,7 +64,14 @@ def observe(context: Context, step: Step) -> Facts:
         (context.now - since).total_seconds() if since else 0.0,
         context.place.settle_seconds,
         gateway.get_object(WEBHOOKS, params["webhook"]) is not None,
+        _look_at_source(context, params),
     )
+
+
+def _look_at_source(context: Context, params: Json) -> str:
+    cordons = [s for s in context.steps if s.kind == StepKind.CORDON_NODE]
+    mine = next((s for s in cordons if s.params["node_uid"] == params["source_uid"]), None)
+    return cordon_node.what_changed(context, mine) if mine is not None else ""
 
 
 def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
@@ -71,6 +81,11 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
     changed = _what_changed(step.params, facts.pod or {})
     if changed:
         return stop(changed, "Cancel this execution and make a new plan; this pod was not evicted.")
+    if facts.source_changed:
+        return stop(
+            facts.source_changed,
+            "Cordon it again and resume once nobody new is on it, or cancel; this pod was not evicted.",
+        )
     if not facts.has_webhook:
         return stop(
             "The webhook configuration that steers the replacement is gone.",

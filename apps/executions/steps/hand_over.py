@@ -1,6 +1,7 @@
 """Step ``hand_over``: a freed node reaches the gang that it was freed for, and nobody else.
 
 While our cordon stands: a taint of ours on the node, the matching toleration on each waiting pod of the gang.
+No pod is let in before every node of the hand-over is kept: a gang gets all of them or none.
 When both are seen the node is uncordoned; when the gang's pods are bound, or at the deadline, the taint goes.
 Each of these is one effect. Undone by taking the taint away.
 """
@@ -22,24 +23,32 @@ from apps.executions.objects import (
     untaint_patch,
 )
 from apps.executions.pictures import read_pods
-from apps.executions.sightings import cordon, name, namespace, taints, uid, unschedulable
-from apps.executions.states import StepKind
+from apps.executions.sightings import is_cordoned_by, name, namespace, taints, uid, unschedulable
+from apps.executions.states import FINISHED, StepKind
 from apps.kube.errors import NotFound
 from apps.kube.gateway import JOBS, NODES, POD_GROUPS, PODS
 
 Json = dict[str, Any]
+KEPT = {"kept": True}
+"""Seen: our taint stands on the node."""
 
 
 @dataclass(frozen=True)
 class Facts:
     """waiting: the gang's pods that have no node yet; bound: how many have one.
-    was_cordoned: whether the cordon that was standing is ours (else somebody had one before)."""
+    was_cordoned: whether the cordon that was standing is ours (else somebody had one before).
+    are_others_kept: whether our taint has been seen on every other node that is handed over."""
 
     node: Json | None
     execution_id: int
     was_cordoned: bool = True
     waiting: list[Json] = field(default_factory=list)
     bound: int = 0
+    mark: str = ""
+    are_others_kept: bool = True
+
+    def is_behind_cordon(self) -> bool:
+        return self.node is not None and is_cordoned_by(self.node, self.execution_id, self.mark)
 
 
 def observe(context: Context, step: Step) -> Facts:
@@ -48,7 +57,13 @@ def observe(context: Context, step: Step) -> Facts:
     mine = [s for s in cordons if s.params["node_uid"] == step.params["node_uid"]]
     was_cordoned = any(s.observed.get("seen", {}).get("cordoned") for s in mine)
     waiting, bound = _look_at_gang(context, step.params)
-    return Facts(node, context.execution.pk, was_cordoned, waiting, bound)
+    others = [s for s in context.steps if s.kind == StepKind.HAND_OVER and s.pk != step.pk]
+    kept = all(is_kept(other) for other in others)
+    return Facts(node, context.execution.pk, was_cordoned, waiting, bound, context.mark, kept)
+
+
+def is_kept(step: Step) -> bool:
+    return step.state in FINISHED or bool(step.observed.get("seen", {}).get("kept"))
 
 
 def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
@@ -59,7 +74,7 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
         return moot("the node stays cordoned by somebody else: it is not handed over")
     if late:
         return _decide_late(step, facts, node)
-    if cordon(node).get("execution") == facts.execution_id:
+    if facts.is_behind_cordon():
         return _decide_behind_cordon(step, facts, node)
     return _decide_open(step, facts, node)
 
@@ -76,11 +91,12 @@ def _decide_behind_cordon(step: Step, facts: Facts, node: Json) -> Decision:
         return act("untaint", "nobody of the gang waits any more", node=node)
     if facts.waiting and not is_tainted:
         return act("taint", f"keep {params['node']} for {params['display']}", node=node)
-    return _add_toleration(step, facts) or act("uncordon", f"open {params['node']} to its gang", node=node)
+    opened = act("uncordon", f"open {params['node']} to its gang", seen=KEPT, node=node)
+    return _let_in(step, facts) or opened
 
 
 def _decide_open(step: Step, facts: Facts, node: Json) -> Decision:
-    params, sent = step.params, step.observed.get("sent", [])
+    params, sent, seen = step.params, step.observed.get("sent", []), step.observed.get("seen", {})
     if params["is_cordoned"] and "uncordon" not in sent:
         return stop(
             f"Somebody took our cordon off node {params['node']} before it was handed over.",
@@ -90,10 +106,10 @@ def _decide_open(step: Step, facts: Facts, node: Json) -> Decision:
     if _is_tainted(node, params):
         if is_placed:
             return act("untaint", f"{params['display']} has its nodes", node=node)
-        return _add_toleration(step, facts) or wait(f"waiting for {params['display']} to be bound")
+        return _let_in(step, facts) or wait(f"waiting for {params['display']} to be bound", **KEPT)
     if is_placed:
         return done(f"{params['display']} has its nodes", bound=facts.bound)
-    if "taint" not in sent:
+    if not seen.get("kept"):
         return act("taint", f"keep {params['node']} for {params['display']}", node=node)
     return stop(
         f"Somebody took our taint off node {params['node']} before the gang had it.",
@@ -105,7 +121,7 @@ def _decide_late(step: Step, facts: Facts, node: Json) -> Decision:
     params = step.params
     if _is_tainted(node, params):
         return act("untaint", "the deadline of the hand-over has passed", node=node)
-    if cordon(node).get("execution") == facts.execution_id:
+    if facts.is_behind_cordon():
         return act("uncordon", "the deadline of the hand-over has passed", node=node)
     if not facts.waiting or facts.bound >= params["wanted"]:
         return done(f"{params['display']} has its nodes", bound=facts.bound)
@@ -116,12 +132,15 @@ def _decide_late(step: Step, facts: Facts, node: Json) -> Decision:
     )
 
 
-def _add_toleration(step: Step, facts: Facts) -> Decision | None:
+def _let_in(step: Step, facts: Facts) -> Decision | None:
+    """The next thing to do before the gang may come onto this node, which is tainted."""
+    if not facts.are_others_kept:
+        return wait(f"{step.params['node']} is kept; waiting until the other nodes are as well", **KEPT)
     value = step.params["taint"]
     bare = next((pod for pod in facts.waiting if not tolerates_held(pod, value)), None)
     if bare is None:
         return None
-    return act("tolerate", f"let {name(bare)} onto {step.params['node']}", pod=bare)
+    return act("tolerate", f"let {name(bare)} onto {step.params['node']}", seen=KEPT, pod=bare)
 
 
 def decide_undo(step: Step, facts: Facts) -> Decision:
@@ -150,6 +169,7 @@ def _is_tainted(node: Json, params: Json) -> bool:
 
 
 def _look_at_gang(context: Context, params: Json) -> tuple[list[Json], int]:
+    """Pods that wait, and how many of those that we let in are bound; others ran before."""
     waiting: list[Json] = []
     bound = 0
     for space in params["namespaces"]:
@@ -166,6 +186,6 @@ def _look_at_gang(context: Context, params: Json) -> tuple[list[Json], int]:
                 continue
             if pod.is_pending:
                 waiting.append(thing)
-            elif pod.node_name:
+            elif pod.node_name and tolerates_held(thing, params["taint"]):
                 bound += 1
     return waiting, bound

@@ -22,8 +22,8 @@ def decide(step: Step, facts: HoldFacts, *, late: bool) -> Decision:
 
 
 def decide_undo(step: Step, facts: HoldFacts) -> Decision:
-    if facts.hold is None:
-        return done("no hold is left")
+    if facts.hold is None or not facts.is_ours:
+        return done("no hold of this execution is left")
     return act("delete_hold", f"give back the room on {step.params['target']}", hold=facts.hold)
 
 

@@ -17,7 +17,7 @@ from apps.executions.decisions import Decision, act, done, wait
 from apps.executions.holds import delete_hold
 from apps.executions.models import Steering, Step
 from apps.executions.objects import ungate
-from apps.executions.sightings import is_gated, migration, name, uid
+from apps.executions.sightings import is_gated, label, migration, name, uid
 from apps.executions.states import StepKind, StepState
 from apps.kube.gateway import PODS, WEBHOOKS
 
@@ -28,7 +28,8 @@ SETTLE_SECONDS = 3.0
 
 @dataclass(frozen=True)
 class Facts:
-    """gated: pods of this move that still wait behind our gate. closed_for: seconds since the row closed.
+    """configuration, hold: only this execution's own; what another console made stays.
+    gated: pods of this move that still wait behind our gate. closed_for: seconds since the row closed.
     has_landed: the one admission is known to have become the replacement: no other can follow."""
 
     configuration: Json | None
@@ -41,9 +42,9 @@ class Facts:
 
 def observe(context: Context, step: Step) -> Facts:
     gateway, params = context.gateway, step.params
-    configuration = gateway.get_object(WEBHOOKS, names.webhook_name(params["steering"]))
+    configuration = _own(context, gateway.get_object(WEBHOOKS, names.webhook_name(params["steering"])))
     steering = Steering.objects.filter(name=params["steering"]).first()
-    hold = gateway.get_object(PODS, params["hold"], namespace=context.place.namespace)
+    hold = _own(context, gateway.get_object(PODS, params["hold"], namespace=context.place.namespace))
     pods = gateway.list_objects(PODS, namespace=params["namespace"])
     gated = [pod for pod in pods if migration(pod) == params["steering"] and is_gated(pod)]
     closed_at = steering.closed_at if steering is not None else None
@@ -51,6 +52,10 @@ def observe(context: Context, step: Step) -> Facts:
     awaited = context.of_move(step.move, StepKind.AWAIT_REPLACEMENT)
     has_landed = awaited is not None and awaited.state == StepState.VERIFIED
     return Facts(configuration, steering, hold, gated, closed_for, has_landed)
+
+
+def _own(context: Context, thing: Json | None) -> Json | None:
+    return thing if thing is not None and label(thing, names.OWNED) == context.owned else None
 
 
 def decide(step: Step, facts: Facts, *, late: bool) -> Decision:

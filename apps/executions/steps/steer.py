@@ -27,25 +27,26 @@ Json = dict[str, Any]
 class Facts:
     configuration: Json | None
     address: str
-    execution_id: int
+    owned: str
     traces: release.Facts
 
 
 def observe(context: Context, step: Step) -> Facts:
     traces = release.observe(context, step)
+    found = context.gateway.get_object(WEBHOOKS, names.webhook_name(step.params["steering"]))
     steering = traces.steering
     address = ""
     if steering is not None:
         address = f"{context.place.steering_url}/steering/{steering.name}/{steering.secret}"
-    return Facts(traces.configuration, address, context.execution.pk, traces)
+    return Facts(found, address, context.owned, traces)
 
 
 def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
     found = facts.configuration
     if found is None:
         return act("create_webhook", f"gate the next pod of {step.params['owner']}", address=facts.address)
-    client = found["webhooks"][0]["clientConfig"]
-    if label(found, names.OWNED) != str(facts.execution_id) or client.get("url") != facts.address:
+    called = [(hook.get("clientConfig") or {}).get("url") for hook in found.get("webhooks") or []]
+    if label(found, names.OWNED) != facts.owned or called != [facts.address]:
         return stop(
             f"A webhook configuration named {names.webhook_name(step.params['steering'])} is there and is "
             "not the one of this execution.",
@@ -64,7 +65,7 @@ def apply(context: Context, step: Step, decision: Decision) -> None:
         return
     body = steering_webhook(
         step.params,
-        execution_id=context.execution.pk,
+        owned=context.owned,
         address=decision.arguments["address"],
         ca_bundle=context.place.ca_bundle,
     )
