@@ -39,8 +39,8 @@ class Identity:
         if found != self._pinned:
             raise AnotherCluster(
                 f"Another cluster answers: its kube-system has the UID {found!r}, registered is "
-                f"{self._pinned!r}. Nothing is read from it or sent to it. If the cluster was rebuilt, "
-                "register it anew."
+                f"{self._pinned!r}. Nothing is read from it or sent to it. If the cluster was rebuilt "
+                "under its name: register_cluster NAME --kubeconfig FILE --rebuilt."
             )
         self._proved_at = time.monotonic()
 
