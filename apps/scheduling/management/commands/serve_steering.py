@@ -24,7 +24,9 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         for file in (options["cert"], options["key"]):
             if not file.is_file():
-                raise CommandError(f"there is no file {file}: make it with make_steering_certificate")
+                raise CommandError(
+                    f"there is no file {file}: make it with make_steering_certificate", returncode=2
+                )
         tls = make_tls(str(options["cert"]), str(options["key"]))
         where = f"https://{options['host']}:{options['port']}"
         web.run_app(
