@@ -56,10 +56,14 @@ function growAges() {
   }
 }
 
+function nameLocalTime(time) {
+  const local = new Date(time.dateTime).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "long" });
+  time.title = `${time.dateTime.replace("T", " ").replace("Z", " UTC")} · here ${local}`;
+}
+
 function addLocalTimes(part) {
   for (const time of part.querySelectorAll("time[data-local]")) {
-    const local = new Date(time.dateTime).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "long" });
-    time.title = `${time.dateTime.replace("T", " ").replace("Z", " UTC")} · here ${local}`;
+    nameLocalTime(time);
     time.removeAttribute("data-local");
   }
 }
@@ -68,6 +72,35 @@ growAges();
 addLocalTimes(document);
 setInterval(growAges, 1000);
 document.addEventListener("htmx:afterSettle", () => { growAges(); addLocalTimes(document); });
+
+/* The watcher's heartbeat keeps the age right without a refetch. What it tells and the page lacks (a newer
+   picture whose notice was lost, a trouble that began or ended) makes the page ask again. */
+let inTrouble = document.querySelector("[data-trouble]") !== null;
+const heard = new WeakSet();
+
+function hearHeartbeat(event) {
+  const told = JSON.parse(event.data), label = document.getElementById("age");
+  const age = label?.querySelector(".age"), time = label?.querySelector("time");
+  const isNewer = told.taken_at && Number(label?.dataset.snapshot) !== told.id;
+  if (told.taken_at && age && !isNewer) {
+    age.dataset.takenAt = told.taken_at;
+    if (time) {
+      time.dateTime = `${new Date(told.taken_at).toISOString().slice(0, 19)}Z`;
+      time.textContent = `${time.dateTime.slice(11, 19)} UTC`;
+      nameLocalTime(time);
+    }
+    growAges();
+  }
+  if (isNewer || inTrouble !== Boolean(told.error)) document.body.dispatchEvent(new Event("missed"));
+  inTrouble = Boolean(told.error);
+}
+
+document.addEventListener("htmx:sseOpen", (event) => {
+  const source = event.detail.source;
+  if (heard.has(source)) return;
+  heard.add(source);
+  source.addEventListener("heartbeat", hearHeartbeat);
+});
 
 /* A button that is off for a reason stays focusable, says the reason, and does nothing. */
 document.addEventListener("click", (event) => {

@@ -3,12 +3,14 @@
 import re
 import time
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from playwright.sync_api import expect
 
 from apps.clusters.notices import publish
 from apps.clusters.queries import latest_snapshot, open_snapshot
+from apps.clusters.services import note_watch_error
 from apps.executions.models import Execution
 from apps.plans.models import Plan
 from tests.browser.test_pages import GRID, console
@@ -88,6 +90,35 @@ def test_ages_grow_by_themselves(console, open_page):
     age = page.locator("#age .words")
     first = age.inner_text()
     expect(age).not_to_have_text(first, timeout=4000)
+
+
+def test_a_heartbeat_keeps_the_age_right_without_a_refetch(console, open_page):
+    page = open_page(console["planner"], f"{GRID}plans/")
+    row = latest_snapshot(console["cluster"])
+    page.wait_for_timeout(700)
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    moment = datetime.now(UTC) + timedelta(hours=1)
+    publish("gpu-east-1", "heartbeat", {"id": row.pk, "taken_at": moment.isoformat()})
+    expect(page.locator("#age time")).to_have_text(f"{moment:%H:%M:%S} UTC", timeout=4000)
+    expect(page.locator("#age .words")).to_have_text("as of 0 s ago")
+    assert asked == []
+
+
+def test_a_heartbeat_that_tells_of_trouble_makes_the_page_ask_why(console, open_page):
+    page = open_page(console["planner"], GRID)
+    page.wait_for_timeout(700)
+    note_watch_error(cluster_id=console["cluster"].pk, cluster_name="gpu-east-1", error="connection refused")
+    expect(page.get_by_text("Cluster gpu-east-1 cannot be watched.")).to_be_visible(timeout=4000)
+
+
+def test_whole_nodes_are_asked_for_from_the_grid(console, open_page):
+    page = open_page(console["planner"], GRID)
+    page.get_by_text("Plan to free nodes…").click()
+    page.get_by_label("At most how many moves").fill("12")
+    page.get_by_role("button", name="Plan to free whole nodes").click()
+    expect(page.get_by_text("Computing…")).to_be_visible()
+    assert Plan.objects.latest("pk").request["max_moves"] == 12
 
 
 def test_times_are_utc_with_the_local_time_on_hover(console, open_page):

@@ -37,7 +37,7 @@ def make_execution(plan: Plan, operator) -> Execution:
         started_at=now - timedelta(seconds=232),
         deadline_at=now + timedelta(hours=1),
     )
-    drafts = draft_steps(open_plan(version), open_snapshot(version.snapshot), execution_id=execution.pk)
+    drafts = draft_steps(open_plan(version), open_snapshot(version.snapshot), owned="1-test")
     for position, draft in enumerate(drafts, 1):
         step = Step(
             execution=execution, position=position, kind=draft.kind, target=draft.target, params=draft.params,

@@ -80,7 +80,7 @@ def test_filters_and_sorting_come_from_the_address_and_nonsense_falls_back(viewe
         "a100-08", "a100-12", "a100-15", "a100-16", "h800-07", "h800-08", "h800-09",
     }  # fmt: skip
     assert 'data-mode="heat"' in found
-    assert client.get(f"{GRID}?sort=;drop&mode=%00&group=x").status_code == 200
+    assert client.get(f"{GRID}?sort=;drop&mode=%01&group=x").status_code == 200
     assert "No node matches “nothing-like-it”." in text_of(client.get(f"{GRID}?find=nothing-like-it"))
 
 
@@ -220,3 +220,52 @@ def test_a_refetch_after_the_session_ended_leads_the_whole_page_to_the_login(cli
     answer = client.get(GRID, headers=headers)
     assert answer.status_code == 204
     assert answer.headers["HX-Redirect"] == "/login/?next=%2Fclusters%2Fgpu-east-1%2F%3Fmode%3Dheat"
+
+
+def test_what_is_stranded_is_measured_by_what_waits_and_says_so(viewer, cluster, picture):
+    assert re.search(
+        r"Stranded [\d.]+ of [\d.]+ free nothing that waits can use them", text_of(log_in(viewer).get(GRID))
+    )
+    board = Board(now=time.time())
+    board.node("n-1", "ES . . .")
+    make_picture(cluster, board.snapshot())
+    assert "free each fits a shape that runs here" in text_of(log_in(viewer).get(GRID))
+
+
+def test_the_queue_counter_counts_workloads_and_not_their_pods(viewer, picture):
+    page = log_in(viewer).get(GRID).content.decode()
+    assert 'title="1 workloads waiting"' in page
+
+
+def test_models_are_called_by_their_short_name(viewer, cluster):
+    board = Board(now=time.time())
+    board.node("n-1", "ES . . .", model="NVIDIA-A100-SXM4-80GB")
+    make_picture(cluster, board.snapshot())
+    client = log_in(viewer)
+    for address in (GRID, f"{GRID}nodes/n-1/", f"{GRID}nodes/n-1/panel/"):
+        page = text_of(client.get(address))
+        assert "A100-SXM4-80GB" in page
+        assert "NVIDIA-A100" not in page
+
+
+def test_whole_nodes_can_be_asked_for_with_a_number_of_moves_by_planners_alone(viewer, planner, picture):
+    page = log_in(planner).get(GRID).content.decode()
+    assert 'name="goal" value="free-nodes"' in page
+    assert 'name="max_moves" type="number"' in page
+    assert 'value="free-nodes"' not in log_in(viewer).get(GRID).content.decode()
+
+
+def test_pages_of_a_cluster_ask_again_when_the_heartbeat_tells_of_something_they_lack(planner, picture):
+    client = log_in(planner)
+    for address in (GRID, f"{GRID}queue/", f"{GRID}plans/", f"{GRID}executions/", f"{GRID}nodes/a100-01/"):
+        page = client.get(address).content.decode()
+        assert "missed from:body" in page
+        assert f'data-snapshot="{picture.pk}"' in page
+
+
+def test_a_group_of_hundreds_has_columns_of_fixed_width(viewer, cluster):
+    board = Board(now=time.time())
+    for number in range(41):
+        board.node(f"gpu-{number:03}", ". . . .")
+    make_picture(cluster, board.snapshot())
+    assert 'class="group long brief"' in log_in(viewer).get(GRID).content.decode()

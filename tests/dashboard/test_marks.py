@@ -1,5 +1,6 @@
 """Codes and hues of workloads."""
 
+from apps.dashboard.reading import marks
 from apps.dashboard.reading.marks import HUES, mark_workloads
 
 TWELVE = [f"team-{n % 3}/workload-{n}" for n in range(HUES)]
@@ -28,3 +29,11 @@ def test_a_code_comes_from_the_words_of_the_name():
 
 def test_names_without_letters_get_a_code_too():
     assert all(len(mark.code) == 2 for mark in mark_workloads(["ns/", "ns/-", "ns/7", "ns/日本"]).values())
+
+
+def test_thousands_of_workloads_are_marked_without_searching_all_codes_for_each(monkeypatch):
+    asked = []
+    monkeypatch.setattr(marks, "_codes", lambda name: asked.append(name) or iter(["AA", "AB"]))
+    found = mark_workloads(f"ml/pod-{number}" for number in range(1000))
+    assert len(found) == 1000
+    assert len(asked) == 3, "two got a code, the third search found none, nobody searched again"

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from django.utils import timezone
 
 from apps.accounts.models import Role
 from apps.audit.models import AuditEntry
@@ -263,3 +264,34 @@ def test_every_decision_needs_the_security_token(proposed, approver):
 
 def test_somebody_without_any_role_sees_no_plan(draft):
     assert log_in(make_person("nobody")).get(page_of(draft)).status_code == 404
+
+
+def test_an_eviction_that_would_be_refused_stands_as_a_warning_above_the_button(proposed, approver):
+    moves = current_version(proposed).body["moves"]
+    for number, move in enumerate(moves, 1):
+        DryRun.objects.create(
+            version=current_version(proposed), pod_uid=move["pod_uid"], pod=move["pod"],
+            allowed=number != 2, message="" if number != 2 else "budget allows 0", at=timezone.now(),
+        )  # fmt: skip
+    page = log_in(approver).get(page_of(proposed)).content.decode()
+    warning = page.index("The API server would refuse the eviction of move 2 now.")
+    assert warning < page.index(f">Approve {len(moves)} moves<")
+
+
+def test_the_page_asks_again_by_itself_while_something_is_computed_or_dry_run(proposed, approver, planner):
+    fresh = log_in(planner).post(PLANS, {"goal": "free-nodes"}, follow=True).content.decode()
+    assert 'hx-trigger="load delay:1500ms"' in fresh
+    client = log_in(approver)
+    assert 'hx-trigger="load delay:3s"' in client.get(page_of(proposed)).content.decode()
+    for move in current_version(proposed).body["moves"]:
+        DryRun.objects.create(
+            version=current_version(proposed), pod_uid=move["pod_uid"], pod=move["pod"], allowed=True,
+            at=timezone.now(),
+        )  # fmt: skip
+    assert 'hx-trigger="load delay' not in client.get(page_of(proposed)).content.decode()
+
+
+def test_the_cost_is_gpu_time_and_says_how_it_is_weighted(draft, viewer):
+    page = log_in(viewer).get(page_of(draft)).content.decode()
+    assert re.search(r"[\d,.]+ GPU-(h|min|s)<small title=\"Running time since the last checkpoint", page)
+    assert "production 10 times" in page

@@ -17,7 +17,7 @@ from apps.planner.plan import Move
 
 ROW, HEAD, BREAK = 30, 30, 14
 FLOW = 256
-NOTE = 170
+LONGEST_NOTE = 34
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,11 @@ def _frame(stages: Sequence[Stage]) -> Frame:
         rows[stage.view.node.name] = y
         y += ROW
         was_freed = stage.is_freed
-    return Frame(left, cells, right, right + cells + NOTE, rows)
+    return Frame(left, cells, right, right + cells + 12 + _note_room(stages), rows)
+
+
+def _note_room(stages: Sequence[Stage]) -> float:
+    return max((len(shorten(stage.note, LONGEST_NOTE)) for stage in stages), default=0) * 6.4 + 10
 
 
 def _stage(stage: Stage, frame: Frame, marks: Mapping[str, Mark], pins: Mapping[str, int]) -> str:
@@ -99,7 +103,7 @@ def _stage(stage: Stage, frame: Frame, marks: Mapping[str, Mark], pins: Mapping[
         f'<g transform="translate({frame.left:g} {y:g})">{before}</g>'
         f'<g transform="translate({frame.right:g} {y:g})">{after}</g>'
         f'<text class="{note}" x="{frame.right + where.width + 12:g}" y="{y + 13.5:g}">'
-        f"{shown(stage.note)}</text>"
+        f"{escape(shorten(stage.note, LONGEST_NOTE))}</text>"
     )
 
 

@@ -10,12 +10,11 @@ from datetime import datetime
 from django.utils.safestring import SafeString
 
 from apps.dashboard.drawings.meters import draw_progress
-from apps.dashboard.drawings.timeline import Bar, Lane, draw_timeline
+from apps.dashboard.reading.events import plain_reason
 from apps.dashboard.reading.marks import Mark
-from apps.dashboard.reading.times import duration
 from apps.dashboard.reading.words import plural
-from apps.executions.models import Execution, Step
-from apps.executions.states import TERMINAL, ExecutionState, StepKind, StepState
+from apps.executions.models import Step
+from apps.executions.states import ExecutionState, StepKind, StepState
 from apps.planner.plan import Move, Plan
 
 STATES: Mapping[str, tuple[str, str, str]] = {
@@ -38,7 +37,7 @@ SIGNS: Mapping[str, str] = {
     StepState.ISSUED: "half",
     StepState.VERIFIED: "ok",
     StepState.BLOCKED: "oct",
-    StepState.SUPERSEDED: "x",
+    StepState.SUPERSEDED: "dash",
     StepState.FAILED: "x",
     StepState.COMPENSATING: "half",
     StepState.COMPENSATED: "ok",
@@ -174,14 +173,20 @@ def _is_done(row: MoveRow) -> bool:
     return bool(row.cells) and all(cell is not None and cell.state in DONE for cell in row.cells)
 
 
-def list_nodes(steps: Sequence[Step], start: datetime | None) -> list[NodeRow]:
+def node_kinds(steps: Iterable[Step]) -> list[StepKind]:
+    """The columns of the nodes table: only steps that some node has."""
+    had = {step.kind for step in steps if not step.move}
+    return [kind for kind in NODE_KINDS if kind in had]
+
+
+def list_nodes(steps: Sequence[Step], kinds: Sequence[StepKind], start: datetime | None) -> list[NodeRow]:
     """The steps of whole nodes: our cordons, hand-overs and their release."""
     found: dict[str, dict[str, Step]] = defaultdict(dict)
     for step in steps:
         if not step.move:
             found[step.target][step.kind] = step
     return [
-        NodeRow(target.removeprefix("node "), tuple(_cell(mine.get(kind), start) for kind in NODE_KINDS))
+        NodeRow(target.removeprefix("node "), tuple(_cell(mine.get(kind), start) for kind in kinds))
         for target, mine in found.items()
     ]
 
@@ -194,17 +199,18 @@ def _cell(step: Step | None, start: datetime | None) -> StepCell | None:
         seconds = int(max(0, (step.finished_at - start).total_seconds()))
         offset = f"+{seconds // 60}:{seconds % 60:02d}"
     quiet = (StepState.VERIFIED, StepState.PENDING, StepState.SUPERSEDED)
-    note = step.reason if step.state not in quiet else ""
+    note = plain_reason(step.reason) if step.state not in quiet else ""
     return StepCell(step.kind, step.state, SIGNS[step.state], offset, note)
 
 
-def list_blocked(steps: Iterable[Step]) -> list[Blocked]:
+def list_blocked(steps: Iterable[Step], since: Mapping[int, datetime]) -> list[Blocked]:
+    """since: by step, when it was blocked first; a new try begins its own times anew."""
     return [
         Blocked(
             title=_blocked_title(step),
-            reason=step.reason or "no reason was told",
+            reason=plain_reason(step.reason) or "no reason was told",
             attempts=step.attempts,
-            since=step.issued_at or step.intent_at,
+            since=since.get(step.pk) or step.issued_at or step.intent_at,
             retry_at=step.retry_at if step.state == StepState.BLOCKED else None,
             runbook=step.observed.get("runbook", ""),
         )
@@ -216,52 +222,3 @@ def list_blocked(steps: Iterable[Step]) -> list[Blocked]:
 def _blocked_title(step: Step) -> str:
     whose = f"Move {step.move}" if step.move else step.target
     return f"{whose}, {KIND_WORDS[step.kind].lower()}: {step.get_state_display().lower()}"
-
-
-def draw_lanes(execution: Execution, steps: Sequence[Step], plan: Plan, now: datetime) -> SafeString | str:
-    begun = [step.intent_at for step in steps if step.intent_at]
-    start = execution.started_at or min(begun, default=None)
-    if start is None:
-        return ""
-    end = execution.finished_at or now
-    by_move: dict[int, list[Step]] = defaultdict(list)
-    by_node: dict[str, list[Step]] = defaultdict(list)
-    for step in steps:
-        (by_move[step.move] if step.move else by_node[step.target]).append(step)
-    lanes = [
-        Lane(
-            str(move.order),
-            move.pod.partition("/")[2],
-            _bars(by_move[move.order], end),
-            _wait_note(by_move[move.order], move),
-        )
-        for move in sorted(plan.moves, key=lambda move: (move.wave, move.order))
-    ]
-    lanes += [Lane("", target, _bars(mine, end)) for target, mine in by_node.items()]
-    return draw_timeline(lanes, start, end, is_open=execution.state not in TERMINAL)
-
-
-def _wait_note(steps: Sequence[Step], move: Move) -> str:
-    own = [step for step in steps if step.kind != StepKind.HOLD_TARGET]
-    waits = own and all(step.state == StepState.PENDING for step in own)
-    return f"waits for its turn, wave {move.wave}" if waits else ""
-
-
-def _bars(steps: Sequence[Step], end: datetime) -> tuple[Bar, ...]:
-    bars = []
-    for step in sorted(steps, key=lambda step: step.position):
-        begin = step.intent_at or step.issued_at or step.finished_at
-        if begin is None:
-            continue
-        kind = "blocked" if step.state in STUCK else "issued" if step.state in UNDER_WAY else "verified"
-        kind = "quiet" if step.state in (StepState.SUPERSEDED, StepState.COMPENSATED) else kind
-        title = f"{KIND_WORDS[step.kind]}: {step.get_state_display().lower()}"
-        bars.append(
-            Bar(
-                begin,
-                step.finished_at or end,
-                kind,
-                f"{title}, {duration(((step.finished_at or end) - begin).total_seconds())}",
-            )
-        )
-    return tuple(bars)

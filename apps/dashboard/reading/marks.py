@@ -37,12 +37,16 @@ def mark_workloads(keys: Iterable[str]) -> Mapping[str, Mark]:
     """Marks for workloads named "namespace/name". The order of `keys` does not matter."""
     marks: dict[str, Mark] = {}
     used_codes: set[str] = set()
+    are_codes_left = True
     hue_use = [0] * HUES
     for key in sorted(set(keys), key=lambda key: (crc32(key.encode()), key)):
         name = key.partition("/")[2]
         hue = _free_hue(crc32(key.encode()) % HUES, hue_use)
         hue_use[hue] += 1
-        code = next((code for code in _codes(name) if code not in used_codes), _letters(name)[:2])
+        # A search that found none would find none again, and a large cluster has thousands of names.
+        code = next((code for code in _codes(name) if code not in used_codes), "") if are_codes_left else ""
+        are_codes_left = bool(code)
+        code = code or _letters(name)[:2]
         used_codes.add(code)
         marks[key] = Mark(key=key, name=name, code=code, hue=hue + 1)
     return marks

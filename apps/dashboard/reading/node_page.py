@@ -13,6 +13,7 @@ from apps.dashboard.reading.times import duration, seconds_since
 from apps.dashboard.reading.words import amount, plural, spans
 from apps.planner.inventory import Node, Pod
 from apps.planner.movability import MovabilityRules
+from apps.planner.naming import shown_model
 from apps.planner.resources import asks_gpu, is_device_resource
 from apps.planner.snapshot import Snapshot
 from apps.planner.topology import best_group, knows_links, largest_group
@@ -183,7 +184,9 @@ def tell_facts(view: NodeView) -> Facts:
     host, host_note = _host_fact(view)
     return Facts(
         state="Ready, with a warning" if view.state.word == "drift" else view.state.text.capitalize(),
-        state_note=" · ".join(word for word in (node.model, node.pool, node.rack, node.zone) if word)
+        state_note=" · ".join(
+            word for word in (shown_model(node.model), node.pool, node.rack, node.zone) if word
+        )
         or "no pool told",
         gpus_note=_gpus_note(view),
         group=group,

@@ -10,6 +10,7 @@ from apps.dashboard.reading.nodes import LINK_WORDS, NodeView, gpu_pods
 from apps.dashboard.reading.words import amount, plural, spans
 from apps.planner.inventory import Pod
 from apps.planner.movability import MovabilityRules
+from apps.planner.naming import shown_model
 from apps.planner.snapshot import Snapshot
 
 
@@ -31,6 +32,10 @@ class Panel:
     group_words: str
     sentence: str
     blocked_percent: str | None
+
+    @property
+    def model(self) -> str:
+        return shown_model(self.view.node.model)
 
 
 def describe_node(snapshot: Snapshot, view: NodeView, marks: Mapping[str, Mark]) -> Panel:

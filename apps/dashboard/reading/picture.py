@@ -13,14 +13,16 @@ from apps.dashboard.reading.nodes import NodeView, gpu_pods, links_note, view_no
 from apps.dashboard.reading.occupancy import asked_milli
 from apps.dashboard.reading.plain import visible
 from apps.dashboard.reading.words import amount, plural
+from apps.planner.naming import shown_model
 from apps.planner.snapshot import Snapshot
 
 GROUPINGS: Mapping[str, tuple[str, Callable[[NodeView], tuple[str, str]]]] = {
-    "model": ("Model", lambda view: (view.node.model or "Model not told", view.node.pool)),
-    "pool": ("Pool", lambda view: (view.node.pool or "No pool", view.node.model)),
+    "model": ("Model", lambda view: (shown_model(view.node.model) or "Model not told", view.node.pool)),
+    "pool": ("Pool", lambda view: (view.node.pool or "No pool", shown_model(view.node.model))),
     "rack": ("Rack", lambda view: (view.node.rack or "No rack", "")),
     "zone": ("Zone", lambda view: (view.node.zone or "No zone", "")),
 }
+LONG_GROUP, SHORT_NAME = 40, 10
 SORTS: Mapping[str, tuple[str, Callable[[NodeView], tuple]]] = {
     "worth": ("Most worth defragmenting", lambda view: (-(view.worth or 0), view.node.name)),
     "free": ("Most free", lambda view: (-view.free, view.node.name)),
@@ -70,6 +72,13 @@ class Group:
     last: int
     views: tuple[NodeView, ...]
     names: ShortNames
+
+    @property
+    def length(self) -> str:
+        """Classes of grid.css: a long group has fixed columns, so that rows out of sight cost nothing."""
+        if len(self.views) <= LONG_GROUP:
+            return ""
+        return "long" if max(map(len, self.names.short.values())) > SHORT_NAME else "long brief"
 
 
 @dataclass(frozen=True, slots=True)

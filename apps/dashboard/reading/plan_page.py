@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps.dashboard.reading.marks import Mark
-from apps.dashboard.reading.times import duration, seconds_since
+from apps.dashboard.reading.times import duration, gpu_time, seconds_since
 from apps.dashboard.reading.words import listing, plural
+from apps.planner.costs import DEFAULT_COSTS
 from apps.planner.plan import Goal, Move, Plan
 from apps.planner.snapshot import Snapshot
 from apps.plans.models import Plan as PlanRow
@@ -24,6 +25,11 @@ STATES: Mapping[str, tuple[str, str, str]] = {
     PlanState.EXPIRED: ("Expired", "", "x"),
     PlanState.WITHDRAWN: ("Withdrawn", "", "x"),
 }
+COST_WORDS = (
+    "Running time since the last checkpoint (without one, since the start, at most "
+    f"{DEFAULT_COSTS.most_lost_seconds / 3600:.0f} h) and the restart, times GPUs; online work counts "
+    f"{DEFAULT_COSTS.online_weight:.0f} times, production {DEFAULT_COSTS.production_weight:.0f} times."
+)
 RISKS = {"low": "ok", "medium": "warn", "high": "bad"}
 
 
@@ -61,6 +67,7 @@ class Fact:
     name: str
     value: str
     note: str
+    title: str = ""
 
 
 def tell_facts(plan: Plan, version: PlanVersion, changes: Sequence[str] | None) -> list[Fact]:
@@ -79,8 +86,8 @@ def tell_facts(plan: Plan, version: PlanVersion, changes: Sequence[str] | None) 
             f"{plural(gpus, 'GPU')}, {plural(workloads, 'workload')}",
         ),
         Fact("Distance from optimum", *_distance(plan)),
-        Fact("Cost", duration(plan.cost), "of GPU time interrupted, weighted"),
-        Fact("Snapshot", f"{age} old", f"{number}{fits}"),
+        Fact("Cost", gpu_time(plan.cost), "of work lost, weighted", COST_WORDS),
+        Fact("Snapshot", f"{age} old", f"number {number}{fits}"),
     ]
 
 
@@ -135,7 +142,7 @@ def _move_line(move: Move, snapshot: Snapshot | None, marks: Mapping[str, Mark],
         dry_run_message=dry_run.message if dry_run is not None else "",
         grace=duration(pod.grace_seconds) if pod is not None else "not known",
         checkpoint=checkpoint,
-        cost=duration(move.cost),
+        cost=gpu_time(move.cost),
         risk_tone=RISKS.get(move.risk_level, "warn"),
     )
 
@@ -200,6 +207,15 @@ def _check_dry_runs(lines: Sequence[MoveLine]) -> Check:
     if len(asked) < len(lines):
         return Check("warn", f"Eviction dry run has answered for {len(asked)} of {len(lines)} moves")
     return Check("ok", f"Dry run: all {len(lines)} evictions would be allowed")
+
+
+def tell_refusals(lines: Sequence[MoveLine]) -> str:
+    """What an approver should know before the button: evictions that the API server would refuse now."""
+    refused = [str(line.move.order) for line in lines if line.dry_run and line.dry_run[1] == "bad"]
+    if not refused:
+        return ""
+    which = f"{'move' if len(refused) == 1 else 'moves'} {listing(refused, 6)}"
+    return f"The API server would refuse the eviction of {which} now. Started like this, nothing is moved."
 
 
 def _check_losses(lines: Sequence[MoveLine]) -> list[Check]:

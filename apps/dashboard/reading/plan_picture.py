@@ -18,6 +18,7 @@ from apps.dashboard.reading.look import look_at
 from apps.dashboard.reading.marks import Mark
 from apps.dashboard.reading.moving import Stage, stage_moves
 from apps.dashboard.reading.plan_page import (
+    COST_WORDS,
     STATES,
     Check,
     Fact,
@@ -26,6 +27,7 @@ from apps.dashboard.reading.plan_page import (
     list_waves,
     own_part,
     tell_facts,
+    tell_refusals,
 )
 from apps.dashboard.reading.times import age_of
 from apps.dashboard.reading.words import plural
@@ -55,7 +57,8 @@ class Mini:
 
 @dataclass(frozen=True, slots=True)
 class PlanPicture:
-    """progress: computing, ready, empty or failed. blocked: why Approve is off, "" if it is on."""
+    """progress: computing, ready, empty or failed. blocked: why Approve is off, "" if it is on.
+    refusals: what the eviction dry run warns of. awaits_dry_run: it has been asked for and not answered."""
 
     state: tuple[str, str, str]
     progress: str
@@ -69,11 +72,14 @@ class PlanPicture:
     changes: Sequence[str] = ()
     checks: Sequence[Check] = ()
     blocked: str = ""
+    refusals: str = ""
     part: str = ""
     decision: Decision | None = None
     runs: Sequence[Any] = ()
     dry_run_at: Any = None
+    awaits_dry_run: bool = False
     can_withdraw: bool = False
+    cost_words: str = COST_WORDS
     decide_key: str = ""
 
 
@@ -126,6 +132,8 @@ def _draw_version(row: PlanRow, version: PlanVersion, user: Any, *, may_approve:
         "changes": changes or (),
         "checks": checks,
         "blocked": _why_blocked(row, checks),
+        "refusals": tell_refusals(lines),
+        "awaits_dry_run": row.state == PlanState.PROPOSED and len(dry_runs) < len(plan.moves),
         "decision": row.decisions.filter(version=version).select_related("decided_by").first(),
         "runs": list(executions.executions_of(row)),
         "dry_run_at": max((one.at for one in dry_runs), default=None),

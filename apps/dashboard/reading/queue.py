@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from apps.dashboard.reading.callout import can_plan, shape_of
 from apps.dashboard.reading.times import duration, seconds_since
+from apps.planner.naming import shown_model
 from apps.planner.waiting import WaitingWorkload
 
+REASONS_SHOWN = 4
 REASONS: Mapping[str, tuple[str, str]] = {
     "gpus-scattered": ("Fragmented", "warn"),
     "not-enough-gpus": ("Too few GPUs", "bad"),
@@ -37,6 +39,8 @@ REASONS: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class QueueLine:
+    """rejections: how many nodes say no for which reason; a node may have several."""
+
     position: int
     waiting: WaitingWorkload
     shape: str
@@ -44,7 +48,12 @@ class QueueLine:
     wait: str
     reason: str
     tone: str
-    rejections: str
+    rejections: tuple[tuple[int, str], ...]
+    more_reasons: int
+
+    @property
+    def model(self) -> str:
+        return shown_model(self.waiting.model)
 
     @property
     def can_plan(self) -> bool:
@@ -55,7 +64,7 @@ def describe_waiting(position: int, waiting: WaitingWorkload) -> QueueLine:
     seconds = seconds_since(waiting.since) or 0.0
     unknown = (waiting.reason_code.replace("-", " ").capitalize(), "warn")
     word, tone = REASONS.get(waiting.reason_code, unknown)
-    counts = [f"{count} {reason}" for reason, count in waiting.node_counts.items()]
+    counts = tuple((count, reason) for reason, count in waiting.node_counts.items())
     return QueueLine(
         position=position,
         waiting=waiting,
@@ -64,5 +73,6 @@ def describe_waiting(position: int, waiting: WaitingWorkload) -> QueueLine:
         wait=duration(seconds),
         reason=word,
         tone=tone,
-        rejections=", ".join(counts[:5]) + (f" and {len(counts) - 5} more" if len(counts) > 5 else ""),
+        rejections=counts[:REASONS_SHOWN],
+        more_reasons=max(0, len(counts) - REASONS_SHOWN),
     )

@@ -10,9 +10,14 @@ from apps.dashboard.reading.measures import Measures
 from apps.dashboard.reading.nodes import LINK_WORDS, NodeView
 from apps.dashboard.reading.picture import Totals
 from apps.dashboard.reading.words import amount
+from apps.planner.resources import asks_gpu
+from apps.planner.snapshot import Snapshot
 
 
-def tell_tiles(totals: Totals, measures: Measures, views: Sequence[NodeView]) -> dict[str, Any]:
+def tell_tiles(
+    totals: Totals, measures: Measures, views: Sequence[NodeView], *, is_waited_for: bool
+) -> dict[str, Any]:
+    """is_waited_for: a pod that asks for a GPU is pending, so what is stranded is measured by what waits."""
     stranded = measures.stranded_gpus
     share = (stranded or 0) / totals.schedulable if totals.schedulable else 0.0
     return {
@@ -23,17 +28,23 @@ def tell_tiles(totals: Totals, measures: Measures, views: Sequence[NodeView]) ->
         "meter": draw_meter(totals.used_share, share),
         "stranded": amount((stranded or 0) * 1000),
         "idle": amount((measures.idle_gpus or 0) * 1000),
-        "stranded_note": _stranded_note(totals, measures),
+        "stranded_note": _stranded_note(measures, is_waited_for),
         "gang_note": _gang_note(measures, views),
     }
 
 
-def _stranded_note(totals: Totals, measures: Measures) -> str:
+def is_gpu_waited_for(picture: Snapshot) -> bool:
+    return any(asks_gpu(pod) for pod in picture.pending_pods)
+
+
+def _stranded_note(measures: Measures, is_waited_for: bool) -> str:
     if not measures.idle_gpus:
         return "nothing is free"
     if not measures.stranded_gpus:
-        return "every free GPU can serve a wanted shape"
-    return "no wanted shape can use them"
+        return (
+            "each could serve something that waits" if is_waited_for else "each fits a shape that runs here"
+        )
+    return "nothing that waits can use them" if is_waited_for else "no shape that runs here can use them"
 
 
 def _gang_note(measures: Measures, views: Sequence[NodeView]) -> str:

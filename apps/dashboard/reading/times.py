@@ -50,6 +50,14 @@ def rough_duration(seconds: float) -> str:
     return " ".join(duration(seconds).split()[:2])
 
 
+def gpu_time(seconds: float) -> str:
+    """GPU-seconds as "40 GPU-min", "3.2 GPU-h", "432 GPU-h"."""
+    hours = seconds / 3600
+    if hours < 1:
+        return f"{seconds / 60:.0f} GPU-min" if seconds >= 60 else f"{seconds:.0f} GPU-s"
+    return f"{hours:,.0f} GPU-h" if hours >= 9.95 else f"{hours:.1f} GPU-h"
+
+
 def seconds_since(moment: datetime | float | None) -> float | None:
     """moment: a datetime or epoch seconds, as snapshots carry them."""
     if moment is None:

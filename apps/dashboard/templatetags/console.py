@@ -64,6 +64,12 @@ def lasting(seconds: float | None) -> str:
 
 
 @register.filter
+def grouped(number: int) -> str:
+    """Thousands set apart: 6,212."""
+    return f"{number:,}"
+
+
+@register.filter
 def counted(things: int | Sized, word: str) -> str:
     """{{ 3|counted:"node" }} -> 3 nodes."""
     return plural(things if isinstance(things, int) else len(things), word)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import Max, Min
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -12,32 +13,33 @@ from django.views.decorators.http import require_POST
 
 from apps.accounts.errors import Denied, NotVisible
 from apps.clusters import queries as clusters
+from apps.dashboard.reading.events import list_events
 from apps.dashboard.reading.execution_page import (
     KIND_WORDS,
     MOVE_KINDS,
-    NODE_KINDS,
     STATES,
     count_progress,
-    draw_lanes,
     list_blocked,
     list_moves,
     list_nodes,
+    node_kinds,
 )
 from apps.dashboard.reading.keys import key_of
+from apps.dashboard.reading.lanes import Told, draw_lanes
 from apps.dashboard.reading.look import look_at
 from apps.dashboard.reading.outcome import tell_outcome
 from apps.dashboard.reading.problems import tell_problems
 from apps.dashboard.reading.stopping import tell_stopping
 from apps.dashboard.views.parts import part_unchanged, show_part
-from apps.dashboard.views.shell import Crumb, page, person_of, refuse, show, tell
+from apps.dashboard.views.shell import MISSED, Crumb, page, person_of, refuse, show, tell
 from apps.executions import errors, queries, services
 from apps.executions.models import Execution
-from apps.executions.states import ALLOWED, TERMINAL, ExecutionState
+from apps.executions.states import ALLOWED, TERMINAL, ExecutionState, StepState
 from apps.plans import queries as plans
 
-LIST_LIVE_ON = "sse:execution throttle:1s, every 30s"
-PAGE_LIVE_ON = "sse:execution throttle:1s, every 5s"
-LIST_LENGTH, EVENTS_SHOWN = 100, 200
+LIST_LIVE_ON = f"sse:execution throttle:1s, {MISSED}, every 30s"
+PAGE_LIVE_ON = f"sse:execution throttle:1s, {MISSED}, every 5s"
+LIST_LENGTH, EVENTS_SHOWN, EVENTS_READ = 100, 200, 2000
 
 
 @page
@@ -109,20 +111,31 @@ def _draw(row: Execution) -> dict[str, Any]:
     plan = plans.open_plan(row.version)
     snapshot = clusters.open_snapshot(row.version.snapshot) if row.version.snapshot else None
     marks = look_at(snapshot).marks if snapshot else {}
+    kinds, told = node_kinds(steps), _told(row)
     return {
         "progress": count_progress(steps),
         "has_steps": bool(steps),
         "waves": list_moves(steps, plan, marks, row.started_at),
-        "nodes": list_nodes(steps, row.started_at),
+        "nodes": list_nodes(steps, kinds, row.started_at),
         "move_heads": [KIND_WORDS[kind] for kind in MOVE_KINDS],
-        "node_heads": [KIND_WORDS[kind] for kind in NODE_KINDS],
-        "blocked": list_blocked(steps),
-        "lanes": draw_lanes(row, steps, plan, timezone.now()),
-        "events": queries.events_of(row).order_by("-id")[:EVENTS_SHOWN],
+        "node_heads": [KIND_WORDS[kind] for kind in kinds],
+        "blocked": list_blocked(steps, told.blocked),
+        "lanes": draw_lanes(row, steps, plan, told, timezone.now()),
+        "events": list_events(queries.events_of(row).order_by("-id")[:EVENTS_READ])[:EVENTS_SHOWN],
         "stopping": tell_stopping(row, steps),
         "outcome": tell_outcome(row),
         "problems": tell_problems(row.plan.cluster),
     }
+
+
+def _told(row: Execution) -> Told:
+    events = queries.events_of(row).filter(step__isnull=False).order_by()
+    blocked = events.filter(state=StepState.BLOCKED).values_list("step")
+    return Told(
+        begun=dict(events.values_list("step").annotate(Min("at"))),
+        blocked=dict(blocked.annotate(Min("at"))),
+        blocked_last=dict(blocked.annotate(Max("at"))),
+    )
 
 
 @page

@@ -27,14 +27,14 @@ from apps.dashboard.reading.picture import (
     group_nodes,
 )
 from apps.dashboard.reading.problems import tell_problems
-from apps.dashboard.reading.tiles import tell_tiles
-from apps.dashboard.views.shell import page, show
+from apps.dashboard.reading.tiles import is_gpu_waited_for, tell_tiles
+from apps.dashboard.views.shell import MISSED, page, show
 from apps.fragmentation import queries as fragmentation
 from apps.planner.snapshot import Snapshot as Picture
 
 MODES = {"work": "Workload", "heat": "Fragmentation", "link": "Link groups"}
-TOPICS = ("snapshot throttle:1s", "heartbeat throttle:5s", "fragmentation throttle:1s", "plan throttle:1s")
-LIVE_ON = ", ".join([*(f"sse:{topic}" for topic in TOPICS), "every 30s"])
+TOPICS = ("snapshot throttle:1s", "fragmentation throttle:1s", "plan throttle:1s")
+LIVE_ON = ", ".join([*(f"sse:{topic}" for topic in TOPICS), MISSED, "every 30s"])
 LEGEND_LENGTH = 16
 
 
@@ -105,7 +105,7 @@ def _draw(place: Cluster, row: Snapshot, picture: Picture, wishes: Wishes) -> di
     )
     groups = [(group, draw_rows(group, brush)) for group in group_nodes(found, wishes.group, wishes.sort)]
     return {
-        **tell_tiles(count_totals(views), measures, views),
+        **tell_tiles(count_totals(views), measures, views, is_waited_for=is_gpu_waited_for(picture)),
         "groups": groups,
         "ramp": _ramp(wishes.mode),
         "columns": columns_class([group for group, _ in groups]),

@@ -22,10 +22,10 @@ from apps.dashboard.reading.node_page import (
 )
 from apps.dashboard.reading.nodes import NodeView
 from apps.dashboard.reading.problems import tell_problems
-from apps.dashboard.views.shell import Crumb, page, show
+from apps.dashboard.views.shell import MISSED, Crumb, page, show
 from apps.fragmentation import queries as fragmentation
 
-LIVE_ON = "sse:snapshot throttle:1s, sse:heartbeat throttle:5s, every 30s"
+LIVE_ON = f"sse:snapshot throttle:1s, {MISSED}, every 30s"
 
 
 @page

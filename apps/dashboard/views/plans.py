@@ -21,7 +21,7 @@ from apps.dashboard.reading.plan_page import STATES
 from apps.dashboard.reading.plan_picture import draw_plan
 from apps.dashboard.reading.problems import tell_problems
 from apps.dashboard.views.parts import part_unchanged, show_part
-from apps.dashboard.views.shell import Crumb, page, person_of, refuse, show, tell
+from apps.dashboard.views.shell import MISSED, Crumb, page, person_of, refuse, show, tell
 from apps.executions import errors as execution_errors
 from apps.executions import services as executions
 from apps.plans import errors as plan_errors
@@ -38,8 +38,10 @@ REFUSALS = (
     plan_errors.DigestMismatch,
     execution_errors.ExecutionError,
 )
-LIST_LIVE_ON = "sse:plan throttle:1s, every 30s"
-PAGE_LIVE_ON = "sse:plan throttle:1s, sse:execution throttle:2s, sse:snapshot throttle:5s, every 30s"
+LIST_LIVE_ON = f"sse:plan throttle:1s, {MISSED}, every 30s"
+PAGE_LIVE_ON = (
+    f"sse:plan throttle:1s, sse:execution throttle:2s, sse:snapshot throttle:5s, {MISSED}, every 30s"
+)
 LIST_LENGTH = 100
 
 

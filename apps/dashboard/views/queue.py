@@ -13,10 +13,10 @@ from apps.dashboard.reading.callout import open_plan_for
 from apps.dashboard.reading.problems import tell_problems
 from apps.dashboard.reading.queue import QueueLine, describe_waiting
 from apps.dashboard.reading.words import plural
-from apps.dashboard.views.shell import page, show
+from apps.dashboard.views.shell import MISSED, page, show
 from apps.pending import queries as pending
 
-LIVE_ON = "sse:snapshot throttle:1s, sse:heartbeat throttle:5s, sse:plan throttle:1s, every 30s"
+LIVE_ON = f"sse:snapshot throttle:1s, sse:plan throttle:1s, {MISSED}, every 30s"
 LENGTH = 200
 WAITS = {"0": "any time", "300": "5 min", "3600": "1 h", "86400": "1 day"}
 

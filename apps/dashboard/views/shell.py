@@ -29,10 +29,13 @@ from apps.clusters import queries as clusters
 from apps.clusters.models import Cluster, Snapshot
 from apps.dashboard.reading.times import age_of
 from apps.executions import queries as executions
+from apps.pending import queries as pending
 from apps.plans.models import Plan
 from apps.plans.states import PlanState
 
-COUNTED = {"Queue": "pods waiting", "Plans": "plans to decide", "Executions": "under way"}
+COUNTED = {"Queue": "workloads waiting", "Plans": "plans to decide", "Executions": "under way"}
+MISSED = "missed from:body throttle:5s"
+"""console.js says this when the cluster's heartbeat tells of a picture or a trouble that the page lacks."""
 METHODS = ("GET", "HEAD", "POST")
 View = Callable[..., HttpResponse]
 
@@ -186,12 +189,12 @@ def _roles(request: HttpRequest, cluster: Cluster | None) -> set[str]:
 
 
 def _counts(cluster: Cluster | None) -> dict[str, int]:
-    """What waits for somebody: pending pods, plans to decide on, executions under way."""
+    """What waits for somebody: workloads that are pending, plans to decide on, executions under way."""
     if cluster is None:
         return {}
     newest = clusters.latest_snapshot(cluster)
     return {
-        "Queue": newest.summary.get("pending", 0) if newest else 0,
+        "Queue": len(pending.waiting_workloads(clusters.open_snapshot(newest))) if newest else 0,
         "Plans": Plan.objects.filter(cluster=cluster, state=PlanState.PROPOSED).count(),
         "Executions": executions.open_executions().filter(plan__cluster=cluster).count(),
     }
