@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from console.embedded import EmbeddedServer, EmbeddedServerFailed, start_postgres, start_valkey
-from console.place import DEFAULT_FOLDER, Place
+from console.place import DEFAULT_FOLDER, Place, PlaceUnusable
 
 NEEDS_NO_DATABASE = {
     *("simulate_cluster", "make_plan", "measure"),
@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
         os.environ.setdefault("SECRET_KEY", secrets.token_urlsafe(48))
         os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings.production")
         execute_from_command_line(["./dev manage", *arguments])
-    except EmbeddedServerFailed as error:
+    except (EmbeddedServerFailed, PlaceUnusable) as error:
         print(error, file=sys.stderr)
         return 2
     finally:

@@ -20,6 +20,10 @@ class PlaceIsTaken(Exception):
     """Another `./dev up` runs on the same folder."""
 
 
+class PlaceUnusable(Exception):
+    """The folder cannot be made, or not be written."""
+
+
 class Place:
     """folder: data, logs, keys and the note of what runs. Readable by its owner only."""
 
@@ -27,9 +31,19 @@ class Place:
         self.folder = folder.resolve()
 
     def prepare(self) -> None:
-        """Make the folder. It must let `nobody` pass, because PostgreSQL refuses to run as root."""
-        self.folder.mkdir(mode=0o711, parents=True, exist_ok=True)
-        self.logs.mkdir(mode=0o700, exist_ok=True)
+        """Make the folder. It must let `nobody` pass, because PostgreSQL refuses to run as root.
+
+        Raises PlaceUnusable.
+        """
+        try:
+            self.folder.mkdir(mode=0o711, parents=True, exist_ok=True)
+            self.logs.mkdir(mode=0o700, exist_ok=True)
+            (self.folder / "lock").touch(mode=0o600)
+        except OSError as error:
+            raise PlaceUnusable(
+                f"The data folder {self.folder} cannot be used: {error.strerror} ({error.filename}). "
+                "Choose another --data."
+            ) from error
 
     @property
     def logs(self) -> Path:

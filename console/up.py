@@ -21,7 +21,7 @@ from pathlib import Path
 
 from console.children import Child, StartFailed
 from console.embedded import EmbeddedServer, EmbeddedServerFailed, free_port, start_postgres, start_valkey
-from console.place import DEFAULT_FOLDER, ROOT, Place, PlaceIsTaken
+from console.place import DEFAULT_FOLDER, ROOT, Place, PlaceIsTaken, PlaceUnusable
 
 CLUSTER = "demo"
 USUAL_PORT = 8000
@@ -96,7 +96,7 @@ class Console:
     def _start_cluster_and_prepare(self) -> tuple[dict[str, str], str, Path]:
         """Both take seconds, so the simulated cluster comes up while the tables are made."""
         if self.options.kubeconfig:
-            kubeconfig = Path(self.options.kubeconfig).resolve()
+            kubeconfig = Path(self.options.kubeconfig)
             logins = self._prepare()
             self._run("manage.py", "register_cluster", CLUSTER, "--kubeconfig", str(kubeconfig), "--replace")
             return logins, "", kubeconfig
@@ -157,6 +157,8 @@ class Console:
             "web",
             *("-m", "uvicorn", "console.asgi:application", "--host", "127.0.0.1", "--port", str(port)),
             *("--log-level", "warning", "--timeout-graceful-shutdown", "3", "--lifespan", "off"),
+            # No proxy stands before it, so a caller who names another address as his own is not believed.
+            "--no-proxy-headers",
         )
         celery = ("-m", "celery", "-A", "console")
         self._start("worker", *celery, "worker", "--concurrency", "2", "--loglevel", "WARNING")
@@ -243,6 +245,12 @@ def read_options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--load", type=float, default=0.85, help="share of the GPUs to fill, with --nodes")
     parser.add_argument("--time-scale", type=float, default=1.0, help="how much faster the cluster lives")
     options = parser.parse_args(arguments)
+    for name in ("kubeconfig", "nodes", "pods"):
+        if given := getattr(options, name):
+            # The children run in the console's own folder, not in the caller's.
+            setattr(options, name, str(Path(given).resolve()))
+            if not Path(given).is_file():
+                parser.error(f"--{name} {given}: there is no such file")
     if bool(options.nodes) != bool(options.pods):
         parser.error("--nodes and --pods go together")
     for name in ("port", "cluster_port"):
@@ -254,10 +262,10 @@ def read_options(arguments: list[str]) -> argparse.Namespace:
 def main(arguments: list[str]) -> int:
     options = read_options(arguments)
     console = Console(options)
-    console.place.prepare()
     try:
+        console.place.prepare()
         console.place.take()
-    except PlaceIsTaken as error:
+    except (PlaceIsTaken, PlaceUnusable) as error:
         say(str(error))
         return 2
     for name in SIGNALS:

@@ -1,9 +1,12 @@
 """`./dev up`: ready line, clean end, kept data."""
 
+import http.cookiejar
 import signal
 import socket
 import subprocess
 import sys
+import urllib.error
+import urllib.parse
 import urllib.request
 
 import psutil
@@ -25,6 +28,7 @@ def test_it_gets_ready_ends_cleanly_and_starts_again_with_its_data(tmp_path, end
         assert set(ready) == KEYS
         with urllib.request.urlopen(ready["url"] + "readyz") as answer:
             assert answer.status == 200
+        assert attempts_until_locked(ready["url"]) == 8
         second = subprocess.run(
             [sys.executable, str(ROOT / "dev"), "up", "--json", "--data", str(data)],
             capture_output=True,
@@ -53,6 +57,24 @@ def test_nothing_outlives_a_killed_supervisor(tmp_path):
     assert alive == []
 
 
+def attempts_until_locked(url: str) -> int:
+    """Wrong passwords that one caller may try who names another address as his own each time."""
+    opener = urllib.request.build_opener(
+        urllib.request.HTTPCookieProcessor(jar := http.cookiejar.CookieJar())
+    )
+    opener.open(url + "login/")
+    token = next(cookie.value for cookie in jar if cookie.name == "csrftoken")
+    for attempt in range(1, 20):
+        form = {"username": "nobody-we-know", "password": "wrong", "csrfmiddlewaretoken": token}
+        headers = {"X-Forwarded-For": f"10.0.0.{attempt}", "Referer": url}
+        request = urllib.request.Request(url + "login/", urllib.parse.urlencode(form).encode(), headers)
+        try:
+            opener.open(request)
+        except urllib.error.HTTPError as refusal:
+            return attempt if refusal.code == 429 else refusal.code
+    return 20
+
+
 def test_a_taken_port_is_refused_before_anything_starts(tmp_path):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
@@ -68,9 +90,35 @@ def test_a_taken_port_is_refused_before_anything_starts(tmp_path):
     assert done.stderr == f"Port {port} is taken by another program. Choose another --port.\n"
 
 
+@pytest.mark.parametrize(
+    "options", [("--data", "{file}"), ("--data", "{file}/below"), ("--data", "/proc/console")]
+)
+def test_a_folder_that_cannot_be_used_is_one_clear_line(tmp_path, options):
+    file = tmp_path / "file"
+    file.touch()
+    given = [option.format(file=file) for option in options]
+    done = subprocess.run([sys.executable, str(ROOT / "dev"), "up", *given], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"The data folder {given[1]} cannot be used: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("option", ["--kubeconfig", "--nodes", "--pods"])
+def test_a_file_that_is_not_there_is_one_clear_line(tmp_path, option):
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "dev"), "up", option, "gone.csv"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].endswith(f"{option} gone.csv: there is no such file")
+
+
 def test_unknown_options_are_one_clear_line():
     done = subprocess.run(
-        [sys.executable, str(ROOT / "dev"), "up", "--nodes", "x.csv"], capture_output=True, text=True
+        [sys.executable, str(ROOT / "dev"), "up", "--nodes", __file__], capture_output=True, text=True
     )
     assert done.returncode == 2
     assert "--nodes and --pods go together" in done.stderr
