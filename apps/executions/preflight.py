@@ -23,7 +23,7 @@ from apps.executions.blueprint import cordoned_nodes
 from apps.executions.models import DryRun
 from apps.executions.pictures import take_picture
 from apps.kube import errors
-from apps.kube.gateway import NODES, PODS, WEBHOOKS, Gateway, Kind
+from apps.kube.gateway import NODES, PODS, PRIORITY_CLASSES, WEBHOOKS, Gateway, Kind
 from apps.planner.movability import MovabilityRules
 from apps.planner.plan import Move, Plan
 from apps.planner.plan_json import digest
@@ -178,12 +178,17 @@ def _budget_sums(plan: Plan, picture: Snapshot) -> dict[str, str]:
 def _missing_rights(gateway: Gateway) -> list[str]:
     ours = settings.STEERING_NAMESPACE
     needed: list[tuple[str, Kind, str, str]] = [
+        ("get", NODES, "", ""),
         ("patch", NODES, "", ""),
+        ("get", PODS, "", ""),
         ("create", PODS, "eviction", ""),
         ("patch", PODS, "", ""),
         ("patch", PODS, "status", ""),
         ("create", PODS, "", ours),
         ("delete", PODS, "", ours),
+        ("get", PRIORITY_CLASSES, "", ""),
+        ("create", PRIORITY_CLASSES, "", ""),
+        ("get", WEBHOOKS, "", ""),
         ("create", WEBHOOKS, "", ""),
         ("delete", WEBHOOKS, "", ""),
     ]

@@ -14,7 +14,7 @@ import yaml
 
 from apps.clusters.services import replace_credentials
 from apps.executions import runner
-from apps.executions.preflight import run_dry_runs
+from apps.executions.preflight import examine, run_dry_runs
 from apps.executions.states import ExecutionState
 from apps.kube.kubernetes_gateway import KubernetesGateway
 from apps.kube.watching import ClusterWatch
@@ -66,23 +66,28 @@ def rights(*files) -> set[Right]:
 
 def limit_to(stage, *files):
     """From now on the console's credential is a service account with the rights of these files."""
-    allowed = [
-        [right.verb, right.resource.partition("/")[2], right.namespace or "*"] for right in rights(*files)
-    ]
-    allowed.append(["create", "selfsubjectaccessreviews"])
-    limited = {"token": "limited", "user": "system:serviceaccount:gpu-defrag:gpu-defrag-console"}
-    stage.simulated.ask("POST", "/_sim/tokens", {**limited, "allowed": allowed})
+    add_token(stage, "limited", rights(*files))
     for made in documents(*files):
         if made["kind"] == "Namespace":
             stage.simulated.ask("POST", "/api/v1/namespaces", made)
     own = stage.simulated.credentials.token
     replace_credentials(
-        actor=None,
-        cluster_id=stage.cluster.pk,
-        kubeconfig=stage.simulated.kubeconfig.replace(own, limited["token"]),
+        actor=None, cluster_id=stage.cluster.pk, kubeconfig=stage.simulated.kubeconfig.replace(own, "limited")
     )
     stage.cluster.refresh_from_db()
     stage.simulated.ask("DELETE", "/_sim/requests")
+
+
+def add_token(stage, token, granted):
+    allowed = [[one.verb, one.resource.partition("/")[2], one.namespace or "*"] for one in granted]
+    allowed.append(["create", "selfsubjectaccessreviews"])
+    user = "system:serviceaccount:gpu-defrag:gpu-defrag-console"
+    stage.simulated.ask("POST", "/_sim/tokens", {"token": token, "user": user, "allowed": allowed})
+
+
+def gateway_with(stage, token):
+    found = stage.simulated.credentials
+    return KubernetesGateway(server=found.server, ca=found.ca, token=token)
 
 
 def asked(stage) -> set[tuple[str, str, str, str]]:
@@ -124,9 +129,7 @@ def uncovered(stage, granted):
 
 def watch_for_a_moment(stage):
     """One whole turn of the watcher's kinds. Gives what it could not read."""
-    found = stage.simulated.credentials
-    gateway = KubernetesGateway(server=found.server, ca=found.ca, token="limited")
-    watch = ClusterWatch(gateway, on_change=lambda: None)
+    watch = ClusterWatch(gateway_with(stage, "limited"), on_change=lambda: None)
     watch.start()
     try:
         wait_until(lambda: watch.is_ready or watch.problems(), what="the watch did not become ready")
@@ -170,6 +173,19 @@ def test_a_reader_sees_and_plans_and_is_told_what_it_may_not(stage):
     assert "may not patch nodes" in execution.state_reason
     assert stage.evicted() == []
     assert stage.traces() == []
+
+
+def test_a_plan_is_refused_before_it_begins_where_one_right_of_the_executor_is_missing(stage):
+    plan, _found = stage.approved_plan()
+    version = plan.versions.get()
+    granted = rights("reader.yaml", "executor.yaml")
+    for number, missing in enumerate(sorted(rights("executor.yaml"), key=str)):
+        if missing.name:
+            continue  # a look at one named object: nothing asks for it beforehand
+        add_token(stage, f"without-{number}", granted - {missing})
+        refusals = examine(version, gateway_with(stage, f"without-{number}")).refusals
+        resource = missing.resource.partition("/")[2]
+        assert f"The console's credential may not {missing.verb} {resource}." in refusals, missing
 
 
 def test_the_files_grant_no_secrets_no_exec_and_no_wildcard():
