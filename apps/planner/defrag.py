@@ -79,12 +79,11 @@ def plan_unlock(
     Objective: that it can start at all, then the fewest moves, then the least disruption cost.
     For all that waits: by priority; among equals first what needs the fewest moves per GPU.
     """
-    waiting = explain_pending(snapshot)
+    waiting = explain_pending(snapshot, only=workload)
     if workload is not None:
-        chosen = [one for one in waiting if one.key == workload]
-        if not chosen:
+        if not waiting:
             return Plan(Goal.UNLOCK, refused=(Refusal(workload, "No pending workload has this name."),))
-        return _unlock_one(snapshot, chosen[0], max_moves, deadline, policy)
+        return _unlock_one(snapshot, waiting[0], max_moves, deadline, policy)
     if not waiting:
         return Plan(Goal.UNLOCK, sentence="Nothing waits: there is nothing to unlock.")
     if len(waiting) == 1:

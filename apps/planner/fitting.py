@@ -14,7 +14,7 @@ from apps.planner.inventory import LinkClass, Node, Pod
 from apps.planner.movability import DEFAULT_SCHEDULER
 from apps.planner.resources import scale_text
 from apps.planner.rooms import Room, Rooms
-from apps.planner.selectors import matches_labels, node_matches_terms, untolerated_taints
+from apps.planner.selectors import matches_labels, node_matches_terms, selects_pod, untolerated_taints
 from apps.planner.topology import knows_links
 
 
@@ -65,6 +65,8 @@ class Fitting:
         self._node_kinds = {name: self._kind(node) for name, node in self.snapshot.nodes.items()}
         self._signatures: dict[str, tuple[object, ...]] = {}
         self._static: dict[tuple[object, ...], tuple[Reason, ...]] = {}
+        self._shy_terms = {(pod.namespace, term) for pod in pods for term in pod.pod_anti_affinity}
+        self._neighbourly: dict[str, bool] = {}
 
     def static_reasons(self, pod: Pod, node: Node) -> tuple[Reason, ...]:
         """Reasons that no move can change."""
@@ -89,11 +91,12 @@ class Fitting:
 
     def reasons(self, pod: Pod, node: Node) -> tuple[Reason, ...]:
         """Every reason why the pod cannot run there now; none at all when it can."""
-        return (
-            *self.static_reasons(pod, node),
-            *room_reasons(self.rooms, pod, node),
-            *interpod_words(self.rooms, pod, node),
-        )
+        return (*self.static_reasons(pod, node), *self.passing_reasons(pod, node))
+
+    def passing_reasons(self, pod: Pod, node: Node) -> tuple[Reason, ...]:
+        """Reasons that lie in who is where now."""
+        neighbours = interpod_words(self.rooms, pod, node) if self.needs_neighbours(pod) else ()
+        return (*room_reasons(self.rooms, pod, node), *neighbours)
 
     def can_run(self, pod: Pod, node_name: str) -> bool:
         """The same answer as `not reasons(...)`, cheapest question first."""
@@ -103,7 +106,13 @@ class Fitting:
         return not self.needs_neighbours(pod) or not interpod_reasons(self.rooms, pod, node)
 
     def needs_neighbours(self, pod: Pod) -> bool:
-        return uses_neighbours(pod) or bool(self.rooms.anti_pods)
+        """Whether any rule between pods, its own or another's against it, could speak of it."""
+        known = self._neighbourly.get(pod.uid)
+        if known is None:
+            known = self._neighbourly[pod.uid] = uses_neighbours(pod) or any(
+                selects_pod(term, namespace, pod) for namespace, term in self._shy_terms
+            )
+        return known
 
     def node_kind(self, node_name: str) -> tuple[object, ...]:
         """Equal for nodes between which no pod's wishes can tell."""

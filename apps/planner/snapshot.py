@@ -8,7 +8,7 @@ Built by `apps.kube.translate` from API objects (live or from a dump), stored by
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -49,6 +49,11 @@ class Snapshot:
         """Pods that wait for a node: by priority, then oldest first, then uid."""
         waiting = [pod for pod in self.pods.values() if pod.is_pending]
         return tuple(sorted(waiting, key=lambda pod: (-pod.priority, pod.created_at, pod.uid)))
+
+    @cached_property
+    def running_members(self) -> Counter[str]:
+        """Pods that hold resources, by the key of their gang."""
+        return Counter(pod.gang for pod in self.pods.values() if pod.gang and pod.is_holding)
 
     def cannot_read(self, plural: str) -> bool:
         """Whether a problem names this kind ("poddisruptionbudgets"): then its absence says nothing."""

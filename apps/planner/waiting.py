@@ -6,13 +6,13 @@ and order of the queue objects (the stage `pending` knows them).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from apps.planner.fitting import Fitting, Reason
 from apps.planner.inventory import LinkClass, Pod
 from apps.planner.naming import family_of
+from apps.planner.node_verdicts import NodeTable, Verdict
 from apps.planner.rooms import Rooms, free_room, is_open_node
 from apps.planner.snapshot import Snapshot
 
@@ -83,27 +83,29 @@ def group_pending(snapshot: Snapshot) -> tuple[tuple[str, tuple[Pod, ...]], ...]
     return tuple((key, tuple(pods)) for key, pods in groups.items())
 
 
-def explain_pending(snapshot: Snapshot) -> tuple[WaitingWorkload, ...]:
-    """Everything that waits, in the order of the queue, each with its reason."""
+def explain_pending(snapshot: Snapshot, only: str | None = None) -> tuple[WaitingWorkload, ...]:
+    """Everything that waits, in the order of the queue, each with its reason. only: one workload's key."""
     rooms = free_room(snapshot)
     fitting = Fitting(rooms)
-    judged: dict[tuple[object, ...], _Verdict] = {}
+    table = NodeTable(fitting)
+    judged: dict[tuple[object, ...], Verdict] = {}
     return tuple(
-        _explain(snapshot, rooms, fitting, key, pods, judged) for key, pods in group_pending(snapshot)
+        _explain(snapshot, rooms, fitting, key, pods, _judge(table, pods, judged))
+        for key, pods in group_pending(snapshot)
+        if only is None or key == only
     )
 
 
-@dataclass(slots=True)
-class _Verdict:
-    """What the nodes say to one pod's shape."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    fits: list[str] = field(default_factory=list)
-    free_gpus: int = 0
-    best_node: str = ""
-    best_free: int = 0
-    models: Counter[str] = field(default_factory=Counter)
-    main: Reason | None = None
+def _judge(table: NodeTable, pods: tuple[Pod, ...], judged: dict[tuple[object, ...], Verdict]) -> Verdict:
+    """By the largest member; pods of one shape get one answer."""
+    fitting = table.fitting
+    pod = max(pods, key=lambda one: fitting.rooms.demand(one).gpus)
+    shape = (fitting.rooms.demand(pod), fitting.signature(pod))
+    if fitting.needs_neighbours(pod):
+        return table.judge(pod)
+    if shape not in judged:
+        judged[shape] = table.judge(pod)
+    return judged[shape]
 
 
 def _explain(
@@ -112,13 +114,9 @@ def _explain(
     fitting: Fitting,
     key: str,
     pods: tuple[Pod, ...],
-    judged: dict[tuple[object, ...], _Verdict],
+    verdict: Verdict,
 ) -> WaitingWorkload:
     pod = max(pods, key=lambda one: rooms.demand(one).gpus)
-    shape = (rooms.demand(pod), fitting.signature(pod))
-    if fitting.needs_neighbours(pod) or shape not in judged:
-        judged[shape] = _judge_nodes(rooms, fitting, pod)
-    verdict = judged[shape]
     demand = rooms.demand(pod)
     code, sentence = _say(snapshot, rooms, fitting, key, pods, verdict)
     return WaitingWorkload(
@@ -141,40 +139,13 @@ def _explain(
     )
 
 
-def _judge_nodes(rooms: Rooms, fitting: Fitting, pod: Pod) -> _Verdict:
-    verdict = _Verdict()
-    demand = rooms.demand(pod)
-    main: Counter[Reason] = Counter()
-    for name, room in rooms.by_node.items():
-        reasons = fitting.reasons(pod, room.node)
-        verdict.counts.update(str(reason) for reason in reasons)
-        if not reasons:
-            verdict.fits.append(name)
-        if fitting.static_reasons(pod, room.node) or demand.gpu_resource != room.node.gpu_resource:
-            continue
-        if demand.gpus:
-            free = room.free_gpus if room.by_device else max(room.left.get(demand.gpu_resource, 0), 0)
-            verdict.free_gpus += free
-            verdict.models[room.node.model] += 1
-            if free > verdict.best_free:
-                verdict.best_free, verdict.best_node = free, name
-        if reasons:
-            main[reasons[0]] += 1
-    if main:
-        verdict.main = max(main, key=lambda reason: (main[reason], -list(Reason).index(reason)))
-    elif verdict.counts and not verdict.fits:
-        blocking = [reason for reason in Reason if verdict.counts[str(reason)]]
-        verdict.main = max(blocking, key=lambda reason: verdict.counts[str(reason)])
-    return verdict
-
-
 def _say(
     snapshot: Snapshot,
     rooms: Rooms,
     fitting: Fitting,
     key: str,
     pods: tuple[Pod, ...],
-    verdict: _Verdict,
+    verdict: Verdict,
 ) -> tuple[str, str]:
     pod = max(pods, key=lambda one: rooms.demand(one).gpus)
     gates = sorted({gate for one in pods for gate in one.gates})
@@ -192,7 +163,7 @@ def _say(
     return _say_single(rooms, pod, verdict)
 
 
-def _say_gang(pods: tuple[Pod, ...], verdict: _Verdict, gpus: int) -> tuple[str, str]:
+def _say_gang(pods: tuple[Pod, ...], verdict: Verdict, gpus: int) -> tuple[str, str]:
     nodes = len(verdict.fits)
     return (
         "gpus-scattered" if gpus else "gang-room",
@@ -201,7 +172,7 @@ def _say_gang(pods: tuple[Pod, ...], verdict: _Verdict, gpus: int) -> tuple[str,
     )
 
 
-def _say_single(rooms: Rooms, pod: Pod, verdict: _Verdict) -> tuple[str, str]:
+def _say_single(rooms: Rooms, pod: Pod, verdict: Verdict) -> tuple[str, str]:
     demand, main = rooms.demand(pod), verdict.main
     if main is None:
         return "unknown", "No node takes it."
@@ -224,12 +195,12 @@ def _say_single(rooms: Rooms, pod: Pod, verdict: _Verdict) -> tuple[str, str]:
     return CODES[main], f"No node of {total} takes it; most often: {main}."
 
 
-def _free_words(verdict: _Verdict) -> str:
+def _free_words(verdict: Verdict) -> str:
     verb = "is" if verdict.free_gpus == 1 else "are"
     return f"{verdict.free_gpus} {_gpu_word(verdict.free_gpus, verdict)} {verb} free"
 
 
-def _gpu_word(count: int, verdict: _Verdict) -> str:
+def _gpu_word(count: int, verdict: Verdict) -> str:
     """ "A100s" where all the nodes that may run it have one model, else "GPUs"."""
     word = "GPU"
     if len(verdict.models) == 1:
@@ -242,8 +213,7 @@ def missing_members(snapshot: Snapshot, key: str, pods: tuple[Pod, ...]) -> int:
     gang = snapshot.gangs.get(key)
     if gang is None:
         return 0
-    running = sum(1 for pod in snapshot.pods.values() if pod.gang == key and pod.is_holding)
-    return max(0, gang.min_members - running - len(pods))
+    return max(0, gang.min_members - snapshot.running_members[key] - len(pods))
 
 
 def _all_fit(rooms: Rooms, fitting: Fitting, pods: tuple[Pod, ...]) -> bool:

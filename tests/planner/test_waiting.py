@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from apps.planner.constraints import explain_pending
 from apps.planner.fitting import Reason
-from apps.planner.inventory import Taint
-from tests.drawing import NVLINK, cluster, running, waiting
+from apps.planner.inventory import PodTerm, Taint
+from tests.drawing import NVLINK, cluster, running, select, waiting
 from tests.planner.test_unlock import MAIN_STORY
 
 
@@ -119,3 +119,18 @@ def test_counts_name_every_reason_of_every_node():
     found = only("a1 aaaa\na2 ....\na3 aaaa", waiting("ml/train", gpus=1), nodes=nodes)
 
     assert found.node_counts == {Reason.GPU: 2, Reason.CORDONED: 1, Reason.TAINT: 1}
+
+
+def test_one_workload_alone_can_be_asked_about_and_reads_the_same():
+    snapshot = cluster("a1 aaaa\na2 bb..", waiting("ml/train", gpus=4), waiting("ml/other", gpus=2))
+    whole = {one.key: one for one in explain_pending(snapshot)}
+
+    assert explain_pending(snapshot, only="ml/train") == (whole["ml/train"],)
+
+
+def test_a_rule_of_a_pod_that_shuns_others_keeps_only_those_it_speaks_of():
+    shy = running("shy", "a1", pod_anti_affinity=(PodTerm("kubernetes.io/hostname", select(app="web")),))
+    groups = [waiting("team/web", gpus=1, labels={"app": "web"}), waiting("team/db", gpus=1)]
+    db, web = explain("a1 ....", *groups, extra=[shy])
+
+    assert (web.reason_code, db.reason_code) == ("pod-affinity", "fits")
