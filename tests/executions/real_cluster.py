@@ -8,6 +8,7 @@ Four moves, no fewer, empty gpu-1 and gpu-2 for it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from typing import Any
 
@@ -20,6 +21,8 @@ from tests.control_plane import ControlPlane
 NAMESPACE = "work"
 MODEL = "NVIDIA-A100-SXM4-80GB"
 SECONDS = 60
+STRANGER = {"stranger": "yes"}
+BUDGETS = "/apis/policy/v1/namespaces/work/poddisruptionbudgets"
 PATHS = {
     "Deployment": "/apis/apps/v1/namespaces/work/deployments",
     "StatefulSet": "/apis/apps/v1/namespaces/work/statefulsets",
@@ -49,7 +52,8 @@ class Kubelets:
 
 def furnish(plane: ControlPlane) -> None:
     """Make the nodes, and place each workload by letting the scheduler see only the node meant for it."""
-    plane.ask("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    if not exists(plane, f"/api/v1/namespaces/{NAMESPACE}"):
+        plane.ask("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"
     wait_until(lambda: exists(plane, account), seconds=SECONDS, what="the namespace's service account")
     for number in range(1, 5):
@@ -61,7 +65,7 @@ def furnish(plane: ControlPlane) -> None:
     create(plane, "Deployment", "web", gpus=2, replicas=2)
     selector = {"matchLabels": {"app": "web"}}
     budget = {"metadata": {"name": "web"}, "spec": {"maxUnavailable": 1, "selector": selector}}
-    plane.ask("POST", "/apis/policy/v1/namespaces/work/poddisruptionbudgets", budget)
+    plane.ask("POST", BUDGETS, budget)
     await_running(plane, 2)
     open_only(plane, "gpu-2")
     create(plane, "StatefulSet", "tuner", gpus=2, replicas=1)
@@ -107,6 +111,38 @@ def open_only(plane: ControlPlane, *names: str) -> None:
         return {node["metadata"]["name"] for node in nodes if not node["spec"].get("taints")} == set(names)
 
     wait_until(agreed, seconds=SECONDS, what="the taints of the cordons")
+
+
+def clear(plane: ControlPlane) -> None:
+    """Nothing is left of what `furnish` and a story made, so that the next one begins anew."""
+    for path in (*PATHS.values(), BUDGETS):
+        for owner in plane.ask("GET", path)["items"]:
+            body = {"propagationPolicy": "Background"}
+            plane.ask("DELETE", f"{path}/{owner['metadata']['name']}", body)
+
+    def are_gone() -> bool:
+        found = pods(plane)
+        for pod in found:
+            path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}"
+            with contextlib.suppress(OSError):  # it may go by itself at this very moment
+                plane.ask("DELETE", path, {"gracePeriodSeconds": 0})
+        return not found
+
+    wait_until(are_gone, seconds=SECONDS, what="no pod is left")
+    for node in plane.ask("GET", "/api/v1/nodes")["items"]:
+        plane.ask("DELETE", f"/api/v1/nodes/{node['metadata']['name']}")
+
+
+def make_stranger(plane: ControlPlane, name: str, *, gpus: int = 1, **spec: Any) -> None:
+    """A pod of nobody's, labelled so that it can be told from the others."""
+    limits = {"nvidia.com/gpu": str(gpus), "cpu": "1"}
+    container = {"name": "main", "image": "registry.invalid/work", "resources": {"limits": limits}}
+    body = {"metadata": {"name": name, "labels": STRANGER}, "spec": {"containers": [container], **spec}}
+    plane.ask("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", body)
+
+
+def strangers(plane: ControlPlane) -> list[dict[str, Any]]:
+    return [pod for pod in pods(plane) if (pod["metadata"].get("labels") or {}).items() >= STRANGER.items()]
 
 
 def exists(plane: ControlPlane, path: str) -> bool:

@@ -1,14 +1,31 @@
 """The walk on a real Kubernetes control plane: real API server, controller manager and scheduler."""
 
+import itertools
 import os
+import threading
+import time
 
 import pytest
 
-from apps.executions import runner
-from apps.executions.states import ExecutionState
+from apps.executions import runner, services
+from apps.executions.models import Step
+from apps.executions.states import ExecutionState, StepKind, StepState
+from apps.kube.errors import Conflict
+from apps.plans.states import PlanState
+from tests.cluster_fixtures import wait_until
 from tests.control_plane import WHY_SKIPPED, control_plane  # noqa: F401
-from tests.executions.real_cluster import Kubelets, furnish, pods
+from tests.executions.real_cluster import (
+    BUDGETS,
+    NAMESPACE,
+    Kubelets,
+    clear,
+    furnish,
+    make_stranger,
+    pods,
+    strangers,
+)
 from tests.executions.stage import Stage
+from tests.executions.test_stories import carry, carry_until, has_sent
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -29,19 +46,147 @@ def real_stage(webhook, transactional_db, control_plane, settings):  # noqa: F81
     kubelets = Kubelets(control_plane, time_scale=10)
     furnish(control_plane)
     yield Stage(control_plane)
+    clear(control_plane)
     kubelets.stop()
 
 
+def check_that_the_gang_has_its_nodes(stage, plane, plan, before):
+    after = {pod["metadata"]["uid"]: pod for pod in pods(plane)}
+    gang = [pod for pod in after.values() if (pod["metadata"].get("labels") or {}).get("app") == "big"]
+    assert sorted(pod["spec"]["nodeName"] for pod in gang) == sorted(one.node for one in plan.hand_overs)
+    assert {pod["status"]["phase"] for pod in gang} == {"Running"}
+    assert {uid for uid in before if uid not in after} == {move.pod_uid for move in plan.moves}
+    landed = Step.objects.filter(kind=StepKind.AWAIT_REPLACEMENT)
+    places = {s.move: after[s.observed["seen"]["replacement"]]["spec"]["nodeName"] for s in landed}
+    assert places == {move.order: move.target for move in plan.moves}
+    assert stage.traces() == []
+
+
+def are_holds_standing(execution):
+    return has_sent(execution, StepKind.STEER, "create_webhook")
+
+
 def test_a_gang_gets_its_nodes_from_the_real_scheduler(real_stage, control_plane):  # noqa: F811
-    before = {pod["metadata"]["uid"]: pod for pod in pods(control_plane)}
+    before = {pod["metadata"]["uid"] for pod in pods(control_plane)}
     execution, plan = real_stage.start()
     assert len(plan.moves) == 4
     runner.advance(execution.pk, seconds=200)
     execution.refresh_from_db()
     assert execution.state == ExecutionState.SUCCEEDED, real_stage.told(execution)
-    after = {pod["metadata"]["uid"]: pod for pod in pods(control_plane)}
-    gang = [pod for pod in after.values() if pod["metadata"]["labels"].get("app") == "big"]
-    assert sorted(pod["spec"]["nodeName"] for pod in gang) == ["gpu-1", "gpu-2"]
-    assert {uid for uid in before if uid not in after} == {move.pod_uid for move in plan.moves}
-    assert {pod["status"]["phase"] for pod in after.values()} == {"Running"}
+    check_that_the_gang_has_its_nodes(real_stage, control_plane, plan, before)
+
+
+def test_a_closed_budget_and_a_writer_in_conflict_only_cost_time(real_stage, control_plane):  # noqa: F811
+    before = {pod["metadata"]["uid"] for pod in pods(control_plane)}
+    execution, plan = real_stage.start()
+    carry_until(execution, lambda: Step.objects.filter(execution=execution).exists())
+    stop, numbers = threading.Event(), itertools.count()
+
+    def write_all_the_time():
+        """As a node agent would that reports too often: every write makes what we read outdated."""
+        while not stop.wait(0.005):
+            for one in plan.hand_overs:
+                note = {"metadata": {"annotations": {"example.com/beat": str(next(numbers))}}}
+                control_plane.ask("PATCH", f"/api/v1/nodes/{one.node}", note)
+
+    thread = threading.Thread(target=write_all_the_time)
+    thread.start()
+    in_conflict = execution.events.filter(state="failed try", message__contains="has been modified")
+    try:
+        carry_until(execution, in_conflict.exists)
+    finally:
+        stop.set()
+        thread.join()
+    carry_until(execution, lambda: has_sent(execution, StepKind.HOLD_TARGET, "create_hold"))
+    control_plane.ask("PATCH", f"{BUDGETS}/web", {"spec": {"maxUnavailable": 0}})
+    blocked = Step.objects.filter(execution=execution, kind=StepKind.EVICT_POD, state=StepState.BLOCKED)
+    carry_until(execution, blocked.exists)
+    assert "disruption budget" in blocked.first().reason
+    control_plane.ask("PATCH", f"{BUDGETS}/web", {"spec": {"maxUnavailable": 1}})
+    carry(execution, seconds=100)
+    assert execution.state == ExecutionState.SUCCEEDED, real_stage.told(execution)
+    check_that_the_gang_has_its_nodes(real_stage, control_plane, plan, before)
+
+
+def test_strangers_of_the_same_rank_get_nothing_that_was_kept(real_stage, control_plane):  # noqa: F811
+    """Ten a second, from the moment the holds stand: before, during and after the uncordon."""
+    before = {pod["metadata"]["uid"] for pod in pods(control_plane)}
+    execution, plan = real_stage.start()
+    carry_until(execution, lambda: are_holds_standing(execution))
+    stop, numbers, places = threading.Event(), itertools.count(), set()
+
+    def keep_coming():
+        while not stop.wait(0.1):
+            make_stranger(control_plane, f"stranger-{next(numbers)}")
+
+    def look_where_they_are():
+        while not stop.wait(0.2):
+            places.update(pod["spec"].get("nodeName", "") for pod in strangers(control_plane))
+
+    threads = [threading.Thread(target=work) for work in (keep_coming, look_where_they_are)]
+    for thread in threads:
+        thread.start()
+    try:
+        carry(execution, seconds=150)
+        time.sleep(2)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert execution.state == ExecutionState.SUCCEEDED, real_stage.told(execution)
+    places.update(pod["spec"].get("nodeName", "") for pod in strangers(control_plane))
+    assert next(numbers) > 50
+    assert places - {""}, "no stranger ran at all, so nothing was proved"
+    assert not places & {one.node for one in plan.hand_overs}
+    check_that_the_gang_has_its_nodes(real_stage, control_plane, plan, before)
+
+
+def test_a_higher_rank_that_takes_the_room_and_a_pod_that_was_replaced(
+    real_stage,
+    control_plane,  # noqa: F811
+    settings,
+):
+    """Both end in a state that says why, and nobody is evicted for a room that is not there."""
+    settings.EXECUTION_STEP_SECONDS = 15
+    before = {pod["metadata"]["uid"] for pod in pods(control_plane)}
+    execution, plan = real_stage.start()
+    carry_until(execution, lambda: are_holds_standing(execution))
+    urgent = {"metadata": {"name": "urgent"}, "value": 1000, "preemptionPolicy": "Never"}
+    control_plane.ask("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", urgent)
+    for number, gpus in ((3, 4), (4, 6)):
+        where = {"kubernetes.io/hostname": f"gpu-{number}"}
+        spec = {"priorityClassName": "urgent", "nodeSelector": where}
+        make_stranger(control_plane, f"urgent-{number}", gpus=gpus, **spec)
+    wait_until(lambda: all(pod["spec"].get("nodeName") for pod in strangers(control_plane)), seconds=30)
+    carry(execution, seconds=100)
+    assert execution.state == ExecutionState.NEEDS_HUMAN, real_stage.told(execution)
+    assert "Not evicted: target gpu-" in execution.state_reason
+    services.cancel(execution_id=execution.pk, actor=real_stage.operator, reason="no room any more")
+    carry(execution, seconds=60)
+    assert execution.state == ExecutionState.CANCELLED, real_stage.told(execution)
+    assert execution.outcome["not_undone"] == []
+    assert before <= {pod["metadata"]["uid"] for pod in pods(control_plane)}
     assert real_stage.traces() == []
+
+    for pod in strangers(control_plane):
+        control_plane.ask("DELETE", f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}")
+    wait_until(lambda: not strangers(control_plane), seconds=30)
+    tuner = next(move for move in plan.moves if move.pod.endswith("/tuner-0"))
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods/tuner-0"
+    control_plane.ask("DELETE", path, {"gracePeriodSeconds": 0})
+    wait_until(lambda: names_another(control_plane, tuner), seconds=30, what="the owner's new pod")
+    with pytest.raises(Conflict, match="UID"):
+        real_stage.gateway.evict_pod(NAMESPACE, "tuner-0", uid=tuner.pod_uid)
+    second = services.start_execution(actor=real_stage.operator, plan_id=execution.plan_id)
+    carry(second, seconds=60)
+    second.plan.refresh_from_db()
+    assert (second.state, second.plan.state) == (ExecutionState.FAILED, PlanState.STALE)
+    assert "Nothing was touched" in second.state_reason
+    assert {pod["metadata"]["uid"] for pod in pods(control_plane)} >= before - {tuner.pod_uid}
+    assert real_stage.traces() == []
+
+
+def names_another(plane, move):
+    return any(
+        pod["metadata"]["name"] == "tuner-0" and pod["metadata"]["uid"] != move.pod_uid for pod in pods(plane)
+    )
