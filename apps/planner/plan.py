@@ -50,6 +50,30 @@ class HandOver:
 
 
 @dataclass(frozen=True, slots=True)
+class Reconfiguration:
+    """One GPU that is cut anew by MIG, when nobody uses it any more.
+
+    order: 1-based. after_moves: the plan's moves drain it first; else nobody uses it now and moved
+    pods may land on it. gpu: its UUID, or its index where no UUID is known. before, after: instances
+    by profile; before is empty where the present ones are not known per GPU. whole_node: the node is
+    drained and relaid as a whole, because which GPU is used by whom, or cut how, is not known.
+    """
+
+    order: int
+    node: str
+    gpu: str
+    index: int
+    before: Mapping[str, int]
+    after: Mapping[str, int]
+    reason: str
+    model: str = ""
+    after_moves: bool = False
+    whole_node: bool = False
+    needs_confirmation: bool = False
+    node_uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Refusal:
     """What the planner would not do, and why, in a sentence."""
 
@@ -63,8 +87,8 @@ class Plan:
 
     freed_nodes: names of nodes that become wholly free and were not before (for unlock: those
     made free and then given to the gang). unlocked: keys of the pending pods that can start.
-    lower_bound: for free-nodes an upper bound on the number of freed nodes, else the fewest
-    moves that could possibly do it. gap: see spec; 0 when proven optimal.
+    lower_bound: for free-nodes an upper bound on the number of freed nodes, for mig the fewest
+    reconfigurations, else the fewest moves that could possibly do it. gap: see spec; 0 when proven optimal.
     """
 
     goal: Goal
@@ -73,6 +97,7 @@ class Plan:
     unlocked: tuple[str, ...] = ()
     unlocked_gpus: int = 0
     hand_overs: tuple[HandOver, ...] = ()
+    reconfigurations: tuple[Reconfiguration, ...] = ()
     cost: float = 0.0
     lower_bound: float = 0.0
     gap: float = 0.0

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from apps.planner.plan import Goal, HandOver, Move, Plan, Refusal
+from apps.planner.plan import Goal, HandOver, Move, Plan, Reconfiguration, Refusal
 
 
 def plan_to_dict(plan: Plan) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def plan_to_dict(plan: Plan) -> dict[str, Any]:
         "unlocked": list(plan.unlocked),
         "unlocked_gpus": plan.unlocked_gpus,
         "hand_overs": [asdict(one) for one in plan.hand_overs],
-        "reconfigurations": [],
+        "reconfigurations": [_cut_to_dict(one) for one in plan.reconfigurations],
         "cost": plan.cost,
         "lower_bound": plan.lower_bound,
         "gap": plan.gap,
@@ -41,6 +41,7 @@ def plan_from_dict(data: Mapping[str, Any]) -> Plan:
         unlocked=tuple(data["unlocked"]),
         unlocked_gpus=data["unlocked_gpus"],
         hand_overs=tuple(HandOver(**one) for one in data["hand_overs"]),
+        reconfigurations=tuple(_cut_from_dict(one) for one in data["reconfigurations"]),
         cost=data["cost"],
         lower_bound=data["lower_bound"],
         gap=data["gap"],
@@ -60,6 +61,18 @@ def plan_to_answer(plan: Plan, seconds: float) -> dict[str, Any]:
         for move in answer["moves"]
     ]
     return {**answer, "seconds": round(seconds, 3)}
+
+
+def _cut_to_dict(one: Reconfiguration) -> dict[str, Any]:
+    """`from` and `to` are the promised keys; Python has a word of its own for the first."""
+    facts = asdict(one)
+    before, after = facts.pop("before"), facts.pop("after")
+    return {**facts, "from": before, "to": after}
+
+
+def _cut_from_dict(data: Mapping[str, Any]) -> Reconfiguration:
+    facts = dict(data)
+    return Reconfiguration(before=facts.pop("from"), after=facts.pop("to"), **facts)
 
 
 def digest(data: Mapping[str, Any]) -> str:

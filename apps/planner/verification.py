@@ -11,6 +11,7 @@ from apps.planner.inventory import Node, Pod
 from apps.planner.outcome import Outcome, compare_outcome, wants_device
 from apps.planner.plan import Goal, Plan
 from apps.planner.snapshot import Snapshot
+from apps.planner.verification_mig import check_mig_plan
 from apps.planner.verification_rules import (
     covering_budgets,
     departure_faults,
@@ -116,6 +117,14 @@ def check_plan(snapshot: Snapshot, plan: Plan) -> list[str]:
     faults = _check_form(snapshot, plan)
     if faults:
         return faults
+    if plan.goal is Goal.MIG:
+        return [
+            *check_mig_plan(snapshot, plan),
+            *_check_departures(snapshot, plan),
+            *_check_waves(snapshot, plan),
+            *_check_gangs(snapshot, plan),
+            *_check_sums(plan),
+        ]
     return [
         *_check_departures(snapshot, plan),
         *_check_holds(snapshot, plan),
@@ -242,7 +251,8 @@ def _check_sums(plan: Plan) -> list[str]:
     faults: list[str] = []
     if abs(sum(move.cost for move in plan.moves) - plan.cost) > 0.01:
         faults.append("the cost is not the sum of the moves' costs")
-    achieved = len(plan.freed_nodes) if plan.goal is Goal.FREE_NODES else len(plan.moves)
+    steps = plan.reconfigurations if plan.goal is Goal.MIG else plan.moves
+    achieved = len(plan.freed_nodes) if plan.goal is Goal.FREE_NODES else len(steps)
     slack = plan.lower_bound - achieved if plan.goal is Goal.FREE_NODES else achieved - plan.lower_bound
     if slack < -1e-9 and (plan.unlocked or plan.goal is Goal.FREE_NODES):
         faults.append(f"{achieved} lies beyond the bound {plan.lower_bound}")

@@ -60,12 +60,16 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """Pending pods with one instance each. rank: a lower one is served first. worth: compute slices."""
+    """Pending pods with one instance each. rank: a lower one is served first. worth: compute slices.
+
+    bundle: wants with the same one are served whole or not at all; "" for none.
+    """
 
     shape: Shape
     number: int
     rank: int = 0
     worth: int = 1
+    bundle: str = ""
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ Not in here: which pod goes to which node.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
@@ -66,7 +67,7 @@ class LayoutProgram:
                 break
             values = solution.values
             if name == "reconfigurations" and proven:
-                bound = solution.bound
+                bound = float(math.ceil(solution.bound - 1e-6))
             proven = proven and solution.proven
             if name != "all unmet":
                 self.program.add_row(costs, high=float(weigh(costs, values)))
@@ -170,10 +171,20 @@ class LayoutProgram:
                 self._final[group, shape[0]][column] -= 1.0
                 self._early[group, shape[0]][column] -= 1.0
             self.program.add_row(row, low=0.0, high=0.0)
+        self._add_wants(groups)
+
+    def _add_wants(self, groups: set[str]) -> None:
+        left_out: dict[str, int] = {}
         for want in self.wants:
             missing = self.program.add_column(0.0, want.number)
             self.columns.unmet.append(missing)
             row = {missing: 1.0}
+            if want.bundle:
+                # All of the bundle is missing, or none of it.
+                if want.bundle not in left_out:
+                    left_out[want.bundle] = self.program.add_column(0.0, 1.0)
+                number = float(want.number)
+                self.program.add_row({missing: 1.0, left_out[want.bundle]: -number}, low=0.0, high=0.0)
             for group in sorted(groups & want.shape[1]):
                 column = self.program.add_column(0.0, want.number)
                 row[column] = 1.0

@@ -59,6 +59,9 @@ def stay(kinds: Sequence[Kind], wants: Sequence[Want]) -> Choice:
             idle[kind.group, profile] += number * len(kind.blocks)
     choice = Choice()
     for at in sorted(range(len(wants)), key=lambda at: wants[at].rank):
+        if wants[at].bundle:
+            choice.unmet[at] = wants[at].number
+            continue
         missing = wants[at].number
         profile, groups = wants[at].shape
         for group in sorted(groups):

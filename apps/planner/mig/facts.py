@@ -1,0 +1,279 @@
+"""A snapshot as blocks of GPUs and wants: what can be relaid, who must move first, who waits.
+
+Whatever is not known narrows what may be done: without holders a node is drained whole, without
+a table or with facts that disagree it is left alone, and a warning says so.
+Not in here: the choice (choosing), which pod goes where (planning).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from apps.planner.costs import CostPolicy, disruption_cost
+from apps.planner.fitting import Fitting
+from apps.planner.inventory import Gpu, Node, Pod
+from apps.planner.mig.blocks import Block, CutGpu, Shape
+from apps.planner.mig.catalogue import UnknownModel, find_model, resource_profile
+from apps.planner.mig.layouts import Counts
+from apps.planner.mig.models import MigModel
+from apps.planner.movability import MovabilityRules
+from apps.planner.resources import asks_gpu
+from apps.planner.rooms import Rooms, is_open_node
+from apps.planner.snapshot import Snapshot
+
+MIG_PREFIX = "nvidia.com/mig-"
+WHOLE_GPU = "nvidia.com/gpu"
+STATE = "nvidia.com/mig.config.state"
+BUSY_STATES = ("pending", "rebooting", "failed")
+PAUSED = "paused-for-mig-change"
+
+
+def asked_profiles(pod: Pod) -> dict[str, int]:
+    """MIG instances that the pod asks for, by profile as the tables write it."""
+    return {
+        resource_profile(name.removeprefix(MIG_PREFIX)): amount
+        for name, amount in pod.requests.items()
+        if name.startswith(MIG_PREFIX) and amount > 0
+    }
+
+
+@dataclass(slots=True)
+class Seat:
+    """A block with its names: the node, the GPUs by position, the pods that use them."""
+
+    block: Block
+    node: Node
+    positions: tuple[int, ...]
+    pods: tuple[Pod, ...] = ()
+    whole_node: bool = False
+
+
+@dataclass(slots=True)
+class MigFacts:
+    """seats by block key. warnings: what was left out, and why."""
+
+    snapshot: Snapshot
+    policy: CostPolicy
+    rooms: Rooms = field(init=False)
+    fitting: Fitting = field(init=False)
+    rules: MovabilityRules = field(init=False)
+    seats: dict[str, Seat] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    groups: dict[str, str] = field(default_factory=dict)
+    _allowed: dict[tuple[object, ...], frozenset[str]] = field(default_factory=dict)
+    _samples: dict[str, Node] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.rooms = Rooms(self.snapshot)
+        self.fitting = Fitting(self.rooms)
+        self.rules = MovabilityRules(self.snapshot)
+        usable = [(node, model) for node, model in self._usable_nodes()]
+        for node, _ in usable:
+            kind = repr(self.fitting.node_kind(node.name))
+            self.groups[node.name] = kind
+            self._samples.setdefault(kind, node)
+        for node, model in usable:
+            for seat in NodeReading(self, node, model).seats():
+                self.seats[seat.block.key] = seat
+
+    def allowed_groups(self, pod: Pod) -> frozenset[str]:
+        """Kinds of nodes that the pod's fixed wishes allow."""
+        signature = self.fitting.signature(pod)
+        if signature not in self._allowed:
+            self._allowed[signature] = frozenset(
+                kind for kind, node in self._samples.items() if not self.fitting.static_reasons(pod, node)
+            )
+        return self._allowed[signature]
+
+    def shape_of(self, pod: Pod) -> Shape | None:
+        """None for a pod that asks for more than one instance, or for GPUs beside it."""
+        asked = asked_profiles(pod)
+        if sum(asked.values()) != 1 or pod.requests.get(WHOLE_GPU, 0):
+            return None
+        return (next(iter(asked)), self.allowed_groups(pod))
+
+    def cost(self, pod: Pod, model: MigModel) -> float:
+        """Like any move's, by the share of the GPU's compute slices."""
+        slices = sum(
+            number * model.by_name[name].compute_slices
+            for name, number in asked_profiles(pod).items()
+            if name in model.by_name
+        )
+        as_whole = disruption_cost(self.snapshot, replace(pod, requests={WHOLE_GPU: 1}), self.policy)
+        return round(as_whole * slices / model.compute_slices, 3)
+
+    def _usable_nodes(self) -> Iterable[tuple[Node, MigModel]]:
+        unknown: Counter[str] = Counter()
+        for name in sorted(self.snapshot.nodes):
+            node = self.snapshot.nodes[name]
+            if not is_mig_node(node) or not is_open_node(node):
+                continue
+            reason = why_left_alone(node)
+            if reason:
+                self.warnings.append(f"{name} is left as it is: {reason}")
+                continue
+            try:
+                yield node, find_model(node.model, next((gpu.memory_mib for gpu in node.gpus), None))
+            except UnknownModel as error:
+                unknown[str(error)] += 1
+        self.warnings += [
+            f"{'A node is' if number == 1 else f'{number} nodes are'} left as they are: {reason}"
+            for reason, number in sorted(unknown.items())
+        ]
+
+
+def is_mig_node(node: Node) -> bool:
+    if not node.gpus or node.labels.get("nvidia.com/mig.capable") == "false":
+        return False
+    has_instances = any(gpu.instances for gpu in node.gpus) or any(offered_profiles(node).values())
+    return has_instances or node.mig_strategy in ("mixed", "single")
+
+
+def why_left_alone(node: Node) -> str:
+    """Why nothing on this node is planned, not even its idle instances; "" if it is."""
+    state = node.labels.get(STATE, "")
+    if state in BUSY_STATES or PAUSED in node.labels.values():
+        return f"a MIG change is under way or stuck there (state {state or 'paused'})."
+    if node.mig_strategy != "mixed":
+        return (
+            f"mig.strategy is {node.mig_strategy or 'unknown'}, and only mixed offers instances by profile."
+        )
+    if node.sharing or node.shares_per_gpu > 1:
+        return "its GPUs are shared in time."
+    seen = Counter(one.profile for gpu in node.gpus for one in gpu.instances)
+    healthy = Counter(one.profile for gpu in node.gpus if gpu.healthy for one in gpu.instances)
+    offered = Counter(offered_profiles(node))
+    if seen and offered not in (seen, healthy):
+        return "the instances seen on its GPUs are not those that the kubelet offers."
+    return ""
+
+
+def offered_profiles(node: Node) -> dict[str, int]:
+    return {
+        resource_profile(name.removeprefix(MIG_PREFIX)): amount
+        for name, amount in node.allocatable.items()
+        if name.startswith(MIG_PREFIX) and amount > 0
+    }
+
+
+class NodeReading:
+    """Takes one node apart into blocks."""
+
+    def __init__(self, facts: MigFacts, node: Node, model: MigModel) -> None:
+        self.facts, self.node, self.model = facts, node, model
+        self.pods = [pod for pod in facts.snapshot.pods_on(node.name) if asks_gpu(pod) and not pod.hold]
+        self.offered = offered_profiles(node)
+        self.has_layouts = any(gpu.instances for gpu in node.gpus) or not self.offered
+        self.holders = self._read_holders()
+
+    def seats(self) -> list[Seat]:
+        starts_known = all(one.start_slice is not None for gpu in self.node.gpus for one in gpu.instances)
+        if self.has_layouts and (starts_known or len(self.node.gpus) == 1) and self.holders is not None:
+            return [self._gpu_seat(at) for at, gpu in enumerate(self.node.gpus) if self._is_open(at, gpu)]
+        missing = (
+            "instances lie" if not self.has_layouts else "start slices are cut" if not starts_known else ""
+        )
+        what = f"where its {missing} is not known" if missing else "who holds which instance is not known"
+        self.facts.warnings.append(f"{self.node.name} can only be relaid when it is drained whole: {what}.")
+        return [self._node_seat()]
+
+    def _is_open(self, at: int, gpu: Gpu) -> bool:
+        """Not broken, and not held as a whole GPU."""
+        assert self.holders is not None
+        held_whole = any(not asked_profiles(pod) for pod in self.holders[at])
+        return gpu.healthy and not held_whole and (bool(gpu.instances) or not self._in_doubt)
+
+    @property
+    def _in_doubt(self) -> bool:
+        """A GPU without instances that nobody offers: withheld for a reason that is not known."""
+        whole = sum(1 for gpu in self.node.gpus if gpu.healthy and not gpu.instances)
+        return self.node.allocatable.get(WHOLE_GPU, 0) < whole
+
+    def _read_holders(self) -> list[list[Pod]] | None:
+        """The pods on each GPU by position, or None if that is not known for every pod."""
+        found: list[list[Pod]] = [[] for _ in self.node.gpus]
+        if len(found) == 1:
+            return [list(self.pods)]
+        by_device = {gpu.uuid: at for at, gpu in enumerate(self.node.gpus) if gpu.uuid}
+        by_device |= {
+            one.uuid: at for at, gpu in enumerate(self.node.gpus) for one in gpu.instances if one.uuid
+        }
+        held: dict[str, list[int]] = defaultdict(list)
+        for holding in self.node.holdings or ():
+            if holding.device in by_device:
+                held[holding.pod_uid].append(by_device[holding.device])
+        for pod in self.pods:
+            wanted = sum(asked_profiles(pod).values()) + pod.requests.get(WHOLE_GPU, 0)
+            if not wanted or len(held[pod.uid]) != wanted:
+                return None
+            for at in set(held[pod.uid]):
+                found[at].append(pod)
+        return found
+
+    def _gpu_seat(self, at: int) -> Seat:
+        assert self.holders is not None
+        gpu = self.node.gpus[at]
+        counts = tuple(sorted(Counter(one.profile for one in gpu.instances).items()))
+        key = f"{self.node.name}/{at:03}"
+        return self._seat(key, (at,), (self._cut_gpu(counts),), counts, self.holders[at], together=False)
+
+    def _node_seat(self) -> Seat:
+        positions = tuple(range(len(self.node.gpus)))
+        per_gpu: list[Counts] = [
+            tuple(sorted(Counter(one.profile for one in gpu.instances).items())) for gpu in self.node.gpus
+        ]
+        gpus = tuple(self._cut_gpu(counts) for counts in per_gpu)
+        if not self.has_layouts:
+            gpus = tuple(CutGpu(self.model) for _ in positions)
+        offered = tuple(sorted(self.offered.items()))
+        return self._seat(
+            self.node.name, positions, gpus, offered, self.pods, together=not self.has_layouts, whole=True
+        )
+
+    def _cut_gpu(self, counts: Counts) -> CutGpu:
+        table = self.model.by_name
+        cut = sum(number * table[name].memory_slices for name, number in counts if name in table)
+        return CutGpu(self.model, counts, max(self.model.axis - cut, 0), whole=not counts)
+
+    def _seat(
+        self,
+        key: str,
+        positions: tuple[int, ...],
+        gpus: tuple[CutGpu, ...],
+        offered: Counts,
+        pods: Sequence[Pod],
+        *,
+        together: bool,
+        whole: bool = False,
+    ) -> Seat:
+        used: Counter[Shape] = Counter()
+        fixed = any(not self.node.gpus[at].healthy for at in positions)
+        for pod in pods:
+            shape = self.facts.shape_of(pod)
+            if shape is None or not self.facts.rules.judge(pod).movable:
+                fixed = True
+            if shape is not None:
+                used[shape] += 1
+            else:
+                for profile, number in asked_profiles(pod).items():
+                    used[profile, frozenset()] += number
+        block = Block(
+            key=key,
+            group=self.facts.groups[self.node.name],
+            gpus=gpus,
+            offered=offered,
+            used=tuple(sorted(used.items(), key=lambda one: (one[0][0], sorted(one[0][1])))),
+            fixed=fixed,
+            together=together,
+            cost=sum(self.facts.cost(pod, self.model) for pod in pods),
+        )
+        return Seat(block, self.node, positions, tuple(pods), whole)
+
+
+def demand_by_profile(pods: Iterable[Pod]) -> Mapping[str, int]:
+    total: Counter[str] = Counter()
+    for pod in pods:
+        total.update(asked_profiles(pod))
+    return total

@@ -1,0 +1,149 @@
+"""The goal mig: layouts and moves so that the MIG instances that pods ask for are there.
+
+Not in here: how the choice is made (choosing), who may go where (seating, fitting).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from apps.planner.costs import DEFAULT_COSTS, CostPolicy
+from apps.planner.defrag import find_obstacle
+from apps.planner.inventory import Pod
+from apps.planner.mig.blocks import Want
+from apps.planner.mig.catalogue import MODELS
+from apps.planner.mig.choosing import choose_layouts
+from apps.planner.mig.describing import Found, as_plan
+from apps.planner.mig.facts import MigFacts, asked_profiles
+from apps.planner.mig.seating import Seating
+from apps.planner.plan import Goal, Plan, Refusal
+from apps.planner.program import Deadline
+from apps.planner.snapshot import Snapshot
+from apps.planner.waiting import group_pending
+
+MOST_ROUNDS = 20
+
+
+def plan_mig(
+    snapshot: Snapshot, *, max_moves: int, deadline: Deadline, policy: CostPolicy = DEFAULT_COSTS
+) -> Plan:
+    """Serve as much of the pending demand as can be, then the fewest reconfigurations, then the
+    fewest moves, then the least left uncut."""
+    facts = MigFacts(snapshot, policy)
+    waiting, refused = _waiting(snapshot)
+    if not waiting:
+        sentence = "No pending pod asks for a MIG instance that room would let start."
+        return Plan(Goal.MIG, refused=tuple(refused), sentence=sentence, relaxed=tuple(facts.warnings))
+    found = _search(facts, waiting, max_moves, deadline)
+    kept = {key: waiting[key] for key in found.unlocked}
+    if kept and any(_size(waiting[one.pod]) > 1 for one in found.refused):
+        # What started in part was given back: plan once more, without cutting anything for it.
+        again = _search(facts, kept, max_moves, deadline)
+        if len(again.unlocked) == len(kept):
+            again.refused, again.exact = found.refused, False
+            found = again
+    found.refused = [*refused, *found.refused]
+    return as_plan(facts, waiting, found)
+
+
+def _waiting(snapshot: Snapshot) -> tuple[dict[str, tuple[Pod, ...]], list[Refusal]]:
+    """Pending workloads that ask for MIG instances, in the order of the queue."""
+    known = {name for model in MODELS.values() for name in model.by_name}
+    waiting: dict[str, tuple[Pod, ...]] = {}
+    refused: list[Refusal] = []
+    for key, pods in group_pending(snapshot):
+        asked = {profile for pod in pods for profile in asked_profiles(pod)}
+        if not asked:
+            continue
+        obstacle = find_obstacle(snapshot, key, pods)
+        if asked - known:
+            obstacle = f"No GPU model is known to have the MIG profile {min(asked - known)[:40]}."
+        if obstacle:
+            refused.append(Refusal(key, obstacle))
+        else:
+            waiting[key] = pods
+    return waiting, refused
+
+
+def _search(
+    facts: MigFacts, waiting: dict[str, tuple[Pod, ...]], max_moves: int, deadline: Deadline
+) -> Found:
+    """Chooses by counts, seats by name; a block whose pod finds no node is left alone in the next round."""
+    wants = _wants(facts, waiting)
+    blocks = {key: seat.block for key, seat in facts.seats.items()}
+    exact = True
+    for _ in range(MOST_ROUNDS):
+        choice = choose_layouts(blocks.values(), wants, deadline=deadline, max_moves=max_moves)
+        seating = Seating(facts, choice)
+        leaving = [pod for key in choice.drained for pod in facts.seats[key].pods]
+        stuck = seating.move_all(leaving)
+        if stuck is None:
+            return _start(facts, waiting, Found(choice, seating, exact=exact))
+        exact = False
+        for key in choice.drained:
+            if stuck in facts.seats[key].pods:
+                blocks[key] = replace(blocks[key], fixed=True)
+    choice = choose_layouts(
+        [replace(block, fixed=True) if block.used else block for block in blocks.values()],
+        wants,
+        deadline=deadline,
+    )
+    return _start(facts, waiting, Found(choice, Seating(facts, choice), exact=False))
+
+
+def _wants(facts: MigFacts, waiting: dict[str, tuple[Pod, ...]]) -> list[Want]:
+    """Pods alike are one want; rank follows priority. Gangs stay whole."""
+    priorities = sorted({pod.priority for pods in waiting.values() for pod in pods}, reverse=True)
+    slices = {name: one.compute_slices for model in MODELS.values() for name, one in model.by_name.items()}
+    numbers: Counter[tuple[int, str, frozenset[str], str]] = Counter()
+    for key, pods in waiting.items():
+        bundle = key if _size(pods) > 1 else ""
+        for pod in pods:
+            for profile, number in asked_profiles(pod).items():
+                rank = priorities.index(pod.priority)
+                numbers[rank, profile, facts.allowed_groups(pod), bundle] += number
+    return [
+        Want((profile, groups), number, rank, slices[profile], bundle)
+        for (rank, profile, groups, bundle), number in sorted(
+            numbers.items(), key=lambda one: (one[0][0], one[0][1], sorted(one[0][2]), one[0][3])
+        )
+    ]
+
+
+def _start(facts: MigFacts, waiting: dict[str, tuple[Pod, ...]], found: Found) -> Found:
+    """By priority; among equals those with the fewest nodes to choose from first."""
+    order = sorted(
+        waiting,
+        key=lambda key: (-waiting[key][0].priority, _freedom(facts, waiting[key]), -_size(waiting[key])),
+    )
+    for key in order:
+        if found.seating.start(waiting[key]):
+            found.unlocked.append(key)
+        else:
+            found.refused.append(Refusal(key, _why_not(facts, waiting[key])))
+    served = sum(_size(waiting[key]) for key in found.unlocked)
+    asked = sum(_size(pods) for pods in waiting.values())
+    if asked - served > sum(found.choice.unmet.values()):
+        found.exact = False
+    return found
+
+
+def _freedom(facts: MigFacts, pods: Sequence[Pod]) -> int:
+    return min(len(facts.allowed_groups(pod)) for pod in pods)
+
+
+def _size(pods: Sequence[Pod]) -> int:
+    return sum(sum(asked_profiles(pod).values()) for pod in pods)
+
+
+def _why_not(facts: MigFacts, pods: Sequence[Pod]) -> str:
+    asked = Counter(profile for pod in pods for profile in asked_profiles(pod))
+    names = " and ".join(sorted(asked))
+    models = {gpu.model for seat in facts.seats.values() for gpu in seat.block.gpus}
+    if not any(all(name in model.by_name for name in asked) for model in models):
+        return f"No GPU that may be cut here has the MIG profile {names}."
+    if not any(facts.allowed_groups(pod) for pod in pods):
+        return "Its selectors, affinities and tolerations allow no node with MIG."
+    return f"No layouts within the limits leave room for it ({names})."
