@@ -23,6 +23,7 @@ import psycopg
 
 from apps.executions.models import Execution
 from apps.executions.states import TERMINAL
+from tests.executions.nursery import Worker, open_nursery
 from tests.executions.stage import ROOT, database_url
 
 GATE = 4711
@@ -101,14 +102,20 @@ class Killer:
         """Kill once at every boundary that was not met before, until the execution has ended."""
         deadline = time.monotonic() + seconds
         address = database_url()
-        with psycopg.connect(address, autocommit=True) as gate, psycopg.connect(address) as table:
+        environment = {**SETTINGS, **self.environment, "DATABASE_URL": address}
+        with (
+            psycopg.connect(address, autocommit=True) as gate,
+            psycopg.connect(address) as table,
+            open_nursery(environment) as nursery,
+        ):
             gate.execute(INSTALL)
             gate.execute("SELECT pg_advisory_lock(%s)", [GATE])
-            workers = [self._start()]
+            workers = [nursery.fork(self.execution_id)]
             try:
                 while not self._has_ended():
                     assert time.monotonic() < deadline, f"killed so far: {self.kills}"
-                    workers = [worker for worker in workers if worker.poll() is None] or [self._start()]
+                    workers = [worker for worker in workers if worker.poll() is None]
+                    workers = workers or [nursery.fork(self.execution_id)]
                     self._watch(gate, table, workers[0])
             finally:
                 gate.execute("SELECT pg_advisory_unlock_all()")
@@ -117,7 +124,7 @@ class Killer:
                     worker.wait()
                 _insist(lambda: gate.execute(REMOVE))
 
-    def _watch(self, gate: psycopg.Connection, table: psycopg.Connection, worker: subprocess.Popen) -> None:
+    def _watch(self, gate: psycopg.Connection, table: psycopg.Connection, worker: Worker) -> None:
         """Wait for the next boundary; kill there if it is a new one, else let it pass."""
         row = gate.execute(WAITING).fetchone()
         if row is None:
@@ -141,9 +148,6 @@ class Killer:
             _act_after_commit(gate, table, lambda: _kill(worker))
         self._end_lease()
 
-    def _start(self) -> subprocess.Popen:
-        return reconcile(Execution.objects.get(pk=self.execution_id), self.environment)
-
     def _has_ended(self) -> bool:
         return Execution.objects.get(pk=self.execution_id).state in TERMINAL
 
@@ -160,7 +164,7 @@ def _let_pass(gate: psycopg.Connection, between: Callable[[], object]) -> None:
     gate.execute("SELECT pg_advisory_lock(%s)", [GATE])
 
 
-def _kill(worker: subprocess.Popen) -> None:
+def _kill(worker: Worker) -> None:
     worker.kill()
     worker.wait()
 
