@@ -2,7 +2,17 @@
 
 from django.urls import path
 
-from apps.dashboard.views import executions, exports, governing, grid, node, plans, queue, shell
+from apps.dashboard.views import (
+    executions,
+    exports,
+    fragmentation,
+    governing,
+    grid,
+    node,
+    plans,
+    queue,
+    shell,
+)
 
 urlpatterns = [
     path("", shell.home, name="home"),
@@ -15,6 +25,10 @@ urlpatterns = [
     path("clusters/<slug:cluster>/queue/", queue.queue, name="queue"),
     path("clusters/<slug:cluster>/queue.csv", exports.queue_csv, name="queue-csv"),
     path("clusters/<slug:cluster>/queue.json", exports.queue_json, name="queue-json"),
+    path("clusters/<slug:cluster>/fragmentation/", fragmentation.fragmentation_page, name="fragmentation"),
+    path("clusters/<slug:cluster>/fragmentation/figure.json", fragmentation.figure_json, name="trend-figure"),
+    path("clusters/<slug:cluster>/fragmentation.csv", fragmentation.trend_csv, name="trend-csv"),
+    path("clusters/<slug:cluster>/fragmentation.json", fragmentation.trend_json, name="trend-json"),
     path("clusters/<slug:cluster>/plans/", plans.plans, name="plans"),
     path("clusters/<slug:cluster>/plans/<int:number>/", plans.plan, name="plan"),
     path("clusters/<slug:cluster>/plans/<int:number>/<slug:verb>/", plans.decide, name="plan-decide"),

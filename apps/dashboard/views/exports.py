@@ -23,7 +23,7 @@ from apps.pending import queries as pending
 @page
 def grid_csv(request: HttpRequest, cluster: str) -> HttpResponse:
     place, row, rows = _grid_rows(request, cluster)
-    return _csv(f"{place.name}-grid-{row.pk}", rows)
+    return csv_file(f"{place.name}-grid-{row.pk}", rows)
 
 
 @page
@@ -35,7 +35,7 @@ def grid_json(request: HttpRequest, cluster: str) -> HttpResponse:
 @page
 def queue_csv(request: HttpRequest, cluster: str) -> HttpResponse:
     place, row, rows = _queue_rows(request, cluster)
-    return _csv(f"{place.name}-queue-{row.pk}", rows)
+    return csv_file(f"{place.name}-queue-{row.pk}", rows)
 
 
 @page
@@ -103,7 +103,7 @@ def _queue_rows(request: HttpRequest, cluster: str) -> tuple[Cluster, Snapshot, 
     return place, row, rows
 
 
-def _csv(name: str, rows: Sequence[dict[str, Any]]) -> HttpResponse:
+def csv_file(name: str, rows: Sequence[dict[str, Any]]) -> HttpResponse:
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow(rows[0] if rows else ["nothing"])

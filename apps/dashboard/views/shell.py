@@ -210,7 +210,14 @@ def _navigation(
     if cluster is not None:
         name = cluster.name
         sections = [
-            Section("Seeing", (link("Cluster grid", "grid", name), link("Queue", "queue", name))),
+            Section(
+                "Seeing",
+                (
+                    link("Cluster grid", "grid", name),
+                    link("Queue", "queue", name),
+                    link("Fragmentation", "fragmentation", name),
+                ),
+            ),
             Section("Deciding", (link("Plans", "plans", name),)),
             Section("Acting", (link("Executions", "executions", name),)),
         ]
