@@ -28,6 +28,7 @@ from apps.planner.wording import (
 
 STEERING_GATE = "defrag.gpu.internal/steer"
 MOST_REFUSALS = 200
+LATE = "Time ran out before room was found."
 RESTRICTION = "Only places that are free before the first eviction are used as targets."
 DEVICES_OPEN = (
     "The kubelet chooses the devices of a pod; count, model and link class are planned, not indices."
@@ -99,7 +100,7 @@ def _unlock_one(
     obstacle = find_obstacle(snapshot, waiting.key, pods)
     if obstacle:
         return Plan(Goal.UNLOCK, refused=(Refusal(waiting.key, obstacle),), sentence=obstacle)
-    found = unlock_group(board, ClearingTable(board), pods, max_moves, deadline)
+    found = unlock_group(board, ClearingTable(board, deadline), pods, max_moves, deadline)
     if found is None:
         return _refuse(board, waiting, max_moves, deadline)
     return _as_plan(board, [waiting], found, refused=())
@@ -124,11 +125,8 @@ def _unlock_all(
     search = QueueUnlock(board, candidates, max_moves, deadline)
     done = search.run()
     names = {one.key for one in done}
-    refused += [
-        Refusal(one.key, f"Within {max_moves} moves there is no room for it. {one.sentence}")
-        for one in candidates
-        if one.key not in names
-    ]
+    why = LATE if search.was_late else f"Within {max_moves} moves there is no room for it."
+    refused += [Refusal(one.key, f"{why} {one.sentence}") for one in candidates if one.key not in names]
     bound = Found(bound=0, exact=False)
     return _as_plan(board, done, bound, tuple(refused[:MOST_REFUSALS]))
 
@@ -146,7 +144,7 @@ def find_obstacle(snapshot: Snapshot, key: str, pods: Sequence[Pod]) -> str:
 
 def _refuse(board: Board, waiting: WaitingWorkload, max_moves: int, deadline: Deadline) -> Plan:
     if deadline():
-        reason = "Time ran out before room was found."
+        reason = LATE
     else:
         reason = f"No set of up to {max_moves} moves makes room for it. {waiting.sentence}"
     blockers = _blockers(board, waiting)

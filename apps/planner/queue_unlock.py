@@ -22,7 +22,9 @@ class QueueUnlock:
         self.waiting = list(waiting)
         self.max_moves = max_moves
         self.deadline = deadline
-        self.table = ClearingTable(board)
+        self.table = ClearingTable(board, deadline)
+        self.was_late = False
+        self._place = {one.key: at for at, one in enumerate(self.waiting)}
         self._fewest: dict[tuple[object, ...], tuple[int, int | None]] = {}
 
     def run(self) -> list[WaitingWorkload]:
@@ -37,7 +39,7 @@ class QueueUnlock:
         for one in level:
             by_shape.setdefault(self._shape(one), []).append(one)
         dead: set[object] = set()
-        while not self.deadline():
+        while not self._is_late():
             choice = self._best_shape(by_shape, dead)
             if choice is None:
                 break
@@ -51,6 +53,10 @@ class QueueUnlock:
             if not by_shape[choice]:
                 del by_shape[choice]
         return done
+
+    def _is_late(self) -> bool:
+        self.was_late = self.was_late or self.deadline()
+        return self.was_late
 
     def _moves_left(self) -> int:
         return self.max_moves - len(self.board.moves)
@@ -66,12 +72,14 @@ class QueueUnlock:
         for shape, ones in by_shape.items():
             if shape in dead:
                 continue
+            if self._is_late():
+                break
             pod = self.board.snapshot.pods[ones[0].pods[0]]
             moves = self._estimate(pod, len(ones[0].pods))
             if moves is None or moves > self._moves_left():
                 continue
             milli = self.board.final.demand(pod).gpu_milli * len(ones[0].pods)
-            key = (moves * 1000 / max(milli, 1), -milli, self.waiting.index(ones[0]))
+            key = (moves * 1000 / max(milli, 1), -milli, self._place[ones[0].key])
             if best is None or key < best:
                 best, chosen = key, shape
         return chosen
@@ -86,6 +94,8 @@ class QueueUnlock:
             version = board.version[name]
             known = self._fewest.get(key)
             if known is None or known[0] != version:
+                if self._is_late():
+                    break
                 moves: int | None = None
                 if could_hold(board, name, demand, 1):
                     option = self.table.fewest(pod, name, 1, self.max_moves)

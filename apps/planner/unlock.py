@@ -34,18 +34,23 @@ class Found:
 class ClearingTable:
     """Clearings per node and shape, remembered until the node changes."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: Board, deadline: Deadline) -> None:
         self.board = board
+        self.deadline = deadline
         self.is_complete = True
         self._groups: dict[tuple[str, bool], tuple[int, list[list[Pod]]]] = {}
         self._known: dict[tuple[object, ...], tuple[int, int, list[Clearing]]] = {}
 
     def options(self, pod: Pod, node_name: str, starts: int, most_moves: int) -> list[Clearing]:
+        """Fewest moves first. What is not known yet when time is up stays unknown."""
         key = (self.board.shape(pod), node_name, starts)
         version = self.board.version[node_name]
         known = self._known.get(key)
         if known is not None and known[0] == version and (known[1] >= most_moves or known[2]):
             return [option for option in known[2] if len(option.victims) <= most_moves]
+        if self.deadline():
+            self.is_complete = False
+            return []
         demand = self.board.final.demand(pod)
         groups = self._groups_of(node_name, demand.link is not None)
         node = NodeClearing(self.board, node_name, demand, groups)
@@ -109,9 +114,9 @@ def _unlock_shape(
         return _found(choice, bound, table)
     kept = board.kept_since(mark)
     board.undo(mark)
-    program = UnlockProgram(board, pods, most_moves if choice is None else count_moves(choice))
+    program = UnlockProgram(board, pods, most_moves if choice is None else count_moves(choice), deadline)
     for _ in range(MOST_ANSWERS):
-        answer = program.solve(deadline)
+        answer = program.solve()
         if answer is None or not answer.clearings:
             break
         bound = max(bound, answer.bound)

@@ -38,11 +38,12 @@ class UnlockAnswer:
 
 
 class UnlockProgram:
-    def __init__(self, board: Board, pods: Sequence[Pod], most_moves: int) -> None:
+    def __init__(self, board: Board, pods: Sequence[Pod], most_moves: int, deadline: Deadline) -> None:
         self.board = board
         self.pods = list(pods)
         self.demand = board.final.demand(pods[0])
         self.most_moves = most_moves
+        self.deadline = deadline
         self.complete = True
         self.options = self._list_options()
         self.shapes = self._list_shapes()
@@ -50,20 +51,22 @@ class UnlockProgram:
         self.choice_columns: list[int] = []
         self.arrival_columns: dict[int, tuple[str, Hashable]] = {}
 
-    def solve(self, deadline: Deadline) -> UnlockAnswer | None:
+    def solve(self) -> UnlockAnswer | None:
         """None: no answer in time."""
         if not self.options:
             return UnlockAnswer((), (), 0, self.complete)
+        if self.deadline():
+            return None
         if not self.choice_columns:
             self._fill()
         self.program.set_costs(self._moves())
-        fewest = self.program.solve(deadline)
+        fewest = self.program.solve(self.deadline)
         if fewest is None:
             return None
         if not fewest.values:
             return UnlockAnswer((), (), 0, self.complete)
         bound = math.ceil(fewest.bound - 1e-6) if self.complete else 0
-        cheapest = self._cheapest(round(fewest.objective), deadline)
+        cheapest = self._cheapest(round(fewest.objective))
         solution = fewest if cheapest is None or not cheapest.values else cheapest
         chosen = [
             option
@@ -77,11 +80,11 @@ class UnlockProgram:
         )
         return UnlockAnswer(tuple(chosen), room, bound, fewest.proven and self.complete)
 
-    def _cheapest(self, moves: int, deadline: Deadline) -> Solution | None:
+    def _cheapest(self, moves: int) -> Solution | None:
         columns = zip(self.choice_columns, self.options, strict=True)
         self.program.set_costs({column: option.cost - TIE * option.frees for column, option in columns})
         self.program.add_row(self._moves(), high=moves)
-        solution = self.program.solve(deadline, most_nodes=MOST_NODES_FOR_COST)
+        solution = self.program.solve(self.deadline, most_nodes=MOST_NODES_FOR_COST)
         self.program.drop_last_row()
         return solution
 
@@ -120,6 +123,9 @@ class UnlockProgram:
             for starts in range(1, min(len(self.pods), most_per_node(self.pods[0])) + 1):
                 if not could_hold(self.board, name, self.demand, starts):
                     break
+                if self.deadline():
+                    self.complete = False
+                    return found
                 node = node or NodeClearing(self.board, name, self.demand)
                 options = node.find(starts, self.most_moves, slack=self.most_moves)
                 self.complete = self.complete and node.is_complete

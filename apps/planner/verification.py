@@ -31,6 +31,7 @@ class Ledger:
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self.placed: dict[str, str] = {}
+        self.shy: dict[str, str] = {}
         self.on_node: dict[str, dict[str, Pod]] = defaultdict(dict)
         self.devices: dict[str, list[int]] = {}
         self.held: dict[str, list[tuple[int, int]]] = {}
@@ -38,7 +39,7 @@ class Ledger:
             self.devices[node.name] = [1000 if gpu.healthy and not gpu.instances else 0 for gpu in node.gpus]
         for pod in snapshot.pods.values():
             if pod.is_holding and not pod.hold and pod.node_name in snapshot.nodes:
-                self.placed[pod.uid] = pod.node_name
+                self._note(pod, pod.node_name)
                 self.on_node[pod.node_name][pod.uid] = pod
         for node in snapshot.nodes.values():
             self._seat_known(node)
@@ -48,6 +49,7 @@ class Ledger:
 
     def leave(self, pod: Pod) -> None:
         name = self.placed.pop(pod.uid)
+        self.shy.pop(pod.uid, None)
         del self.on_node[name][pod.uid]
         for at, milli in self.held.pop(pod.uid, []):
             self.devices[name][at] += milli
@@ -58,10 +60,15 @@ class Ledger:
         uid = alias or pod.uid
         self.on_node[node.name][uid] = pod
         if not alias:
-            self.placed[uid] = node.name
+            self._note(pod, node.name)
         if not self._seat(node, pod, uid):
             faults.append(f"{pod.key} finds no GPUs on {node.name}")
         return faults
+
+    def _note(self, pod: Pod, name: str) -> None:
+        self.placed[pod.uid] = name
+        if pod.pod_anti_affinity:
+            self.shy[pod.uid] = name
 
     def overfull(self, pod: Pod, node: Node) -> list[str]:
         faults = []
@@ -186,13 +193,13 @@ def _check_prefixes(snapshot: Snapshot, plan: Plan) -> list[str]:
     for move in plan.moves:
         pod, node = snapshot.pods[move.pod_uid], snapshot.nodes[move.target]
         ledger.leave(pod)
-        found = [*node_faults(pod, node), *neighbour_faults(snapshot, ledger.placed, pod, node)]
+        found = [*node_faults(pod, node), *neighbour_faults(snapshot, ledger.placed, pod, node, ledger.shy)]
         found += ledger.arrive(pod, node)
         faults += [f"after move {move.order}: {one}" for one in found]
     faults += _check_freed(snapshot, plan, ledger)
     for one in plan.hand_overs:
         pod, node = snapshot.pods[one.pod_uid], snapshot.nodes[one.node]
-        found = [*node_faults(pod, node), *neighbour_faults(snapshot, ledger.placed, pod, node)]
+        found = [*node_faults(pod, node), *neighbour_faults(snapshot, ledger.placed, pod, node, ledger.shy)]
         found += ledger.arrive(pod, node)
         faults += [f"hand-over: {one}" for one in found]
     if len(ledger.placed) != len(Ledger(snapshot).placed) + len(plan.hand_overs):
@@ -240,9 +247,9 @@ def _check_gangs(snapshot: Snapshot, plan: Plan) -> list[str]:
         if (pod.gang or pod.key) not in plan.unlocked:
             faults.append(f"{pod.key} gets a node but is not unlocked")
     moved = Counter(snapshot.pods[move.pod_uid].gang for move in plan.moves)
+    running = Counter(pod.gang for pod in snapshot.pods.values() if pod.is_holding)
     for key, gang in snapshot.gangs.items():
-        running = [pod for pod in snapshot.pods.values() if pod.gang == key and pod.is_holding]
-        if gang.min_members > 1 and 0 < moved[key] < len(running) and len(running) - 1 < gang.min_members:
+        if gang.min_members > 1 and 0 < moved[key] < running[key] and running[key] - 1 < gang.min_members:
             faults.append(f"gang {key} is moved in part")
     return faults
 

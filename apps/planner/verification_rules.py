@@ -67,8 +67,11 @@ def node_faults(pod: Pod, node: Node) -> list[str]:
     return faults
 
 
-def neighbour_faults(snapshot: Snapshot, placed: Placed, pod: Pod, node: Node) -> list[str]:
-    """What other pods forbid; `placed` is the state without the pod itself."""
+def neighbour_faults(
+    snapshot: Snapshot, placed: Placed, pod: Pod, node: Node, shy: Placed | None = None
+) -> list[str]:
+    """What other pods forbid. placed: the state without the pod itself; shy: of these at least all
+    that keep others away."""
     faults: list[str] = []
     for term in pod.pod_affinity:
         friends = [uid for uid in placed if _speaks_of(term, pod.namespace, snapshot.pods[uid])]
@@ -83,7 +86,7 @@ def neighbour_faults(snapshot: Snapshot, placed: Placed, pod: Pod, node: Node) -
             for uid, name in placed.items()
         ):
             faults.append(f"{pod.key} meets a pod it avoids on {node.name}")
-    for uid, name in placed.items():
+    for uid, name in (placed if shy is None else shy).items():
         other = snapshot.pods[uid]
         if any(
             _speaks_of(term, other.namespace, pod) and _same_domain(snapshot, name, node, term.topology_key)

@@ -246,3 +246,30 @@ def test_shares_that_do_not_pack_together_lead_to_another_choice():
 
     assert (len(plan.moves) or None) == fewest_unlocking_moves(snapshot, list(gang), 6)
     assert plan.unlocked == ("ml/train",)
+
+
+def test_time_that_ran_out_is_said_and_nothing_is_called_impossible():
+    snapshot = cluster(
+        "a1 ab..\na2 cd..\na3 ....", waiting("ml/train", gpus=4, priority=1), waiting("ml/b", gpus=3)
+    )
+    for workload in (None, "ml/train"):
+        plan = plan_unlock(snapshot, workload=workload, max_moves=5, deadline=lambda: True)
+
+        assert plan.moves == ()
+        assert "Time ran out" in plan.refused[0].reason
+
+
+def test_the_deadline_is_asked_while_nodes_are_looked_at_and_what_is_found_is_no_proof():
+    drawing = "\n".join(f"n{number} ab.." for number in range(60))
+    calls = []
+
+    def late():
+        calls.append(1)
+        return len(calls) > 30
+
+    plan = plan_unlock(
+        cluster(drawing, waiting("ml/train", gpus=4)), workload=None, max_moves=5, deadline=late
+    )
+
+    assert len(calls) < 200
+    assert not plan.proven_optimal
