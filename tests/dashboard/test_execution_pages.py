@@ -155,3 +155,18 @@ def test_executions_of_other_clusters_and_unknown_verbs_are_404(operator, runnin
     client = log_in(operator)
     assert client.post(f"{page_of(running)}explode/").status_code == 404
     assert client.get(f"{EXECUTIONS}99999/").status_code == 404
+
+
+def test_a_step_that_was_not_needed_does_not_look_like_a_failure(viewer, running):
+    skipped = running.steps.filter(kind="checkpoint").first()
+    running.steps.filter(pk=skipped.pk).update(state="superseded")
+    page = log_in(viewer).get(page_of(running)).content.decode()
+    cell = re.search(r'<span class="stp superseded">(.*?)not needed', page)[1]
+    assert "#dash" in cell
+    assert "#x" not in cell
+
+
+def test_only_a_running_execution_says_what_a_pause_would_do(viewer, running):
+    assert "<b>Pause</b>" in log_in(viewer).get(page_of(running)).content.decode()
+    Execution.objects.filter(pk=running.pk).update(state="paused")
+    assert "<b>Pause</b>" not in log_in(viewer).get(page_of(running)).content.decode()

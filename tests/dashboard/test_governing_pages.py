@@ -41,7 +41,7 @@ def test_the_ledger_can_be_filtered_and_paged(admin, cluster):
             record(actor=None, action="plan.proposed", subject=f"plans.Plan:{number}", cluster="gpu-east-1")
     client = log_in(admin)
     first = client.get("/audit/?action=plan.proposed")
-    assert first.content.decode().count("plans.Plan:") == 101  # a hundred rows and the placeholder
+    assert first.content.decode().count('title="plans.Plan:') == 100  # a hundred rows and the placeholder
     assert "Older entries" in text_of(first)
     assert "No entry matches" in text_of(client.get("/audit/?action=nonsense"))
     assert client.get("/audit/?before=abc").status_code == 200
@@ -99,3 +99,8 @@ def test_users_and_their_roles_are_for_admins(admin, viewer, cluster):
     assert "east.only operator on gpu-east-1" in page
     assert "viewer on every cluster" in page
     assert log_in(viewer).get("/people/").status_code == 403
+
+
+def test_a_refusal_is_a_whole_sentence(viewer, cluster):
+    page = text_of(log_in(viewer).get("/people/"))
+    assert "You may not administer on the console as a whole: ask an admin for a role that may." in page

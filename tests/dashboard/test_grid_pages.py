@@ -164,7 +164,7 @@ def test_the_node_page_shows_links_holders_and_movability(viewer, picture):
     assert "NVML sees NVIDIA A100 80GB PCIe in bridged pairs." in page
     assert "4 GPUs, NVLink never here" in page
     assert "3g.40gb at 0 eval-nightly-5" in page
-    assert "Movable no disruption budget, no checkpoint known" in page
+    assert "Movable No disruption budget, no checkpoint known" in page
 
 
 def test_a_node_without_topology_or_holders_says_unknown_and_not_none(viewer, cluster):

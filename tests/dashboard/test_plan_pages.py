@@ -295,3 +295,10 @@ def test_the_cost_is_gpu_time_and_says_how_it_is_weighted(draft, viewer):
     page = log_in(viewer).get(page_of(draft)).content.decode()
     assert re.search(r"[\d,.]+ GPU-(h|min|s)<small title=\"Running time since the last checkpoint", page)
     assert "production 10 times" in page
+
+
+def test_a_stale_plan_offers_one_new_plan_and_says_that_none_was_dry_run(proposed, planner):
+    services.mark_stale(plan_id=proposed.pk, reason="budget embed-svc allows no eviction now")
+    page = log_in(planner).get(page_of(proposed)).content.decode()
+    assert page.count(">Plan again<") == 1
+    assert "eviction dry run: none was made" in page

@@ -70,6 +70,8 @@ def _pod_line(view: NodeView, pod: Pod, mark: Mark | None, rules: MovabilityRule
     if pod.owner_kind == "DaemonSet" and not asks_gpu(pod):
         word, tone, symbol = "Ignored", "", "ring"
     reasons = verdict.reasons or _terms(pod, rules)
+    if word == "Ignored":
+        reasons = reasons[:1]
     return PodLine(pod, mark, _seats(view, pod), _requests(pod), word, tone, symbol, reasons)
 
 
