@@ -209,15 +209,19 @@ EXECUTION_CRASHES_BEFORE_STOP = env.int("EXECUTION_CRASHES_BEFORE_STOP", default
 # Keys that encrypt stored cluster credentials, newest first. Without any, SECRET_KEY is stretched into one.
 CREDENTIAL_KEYS = env.list("CREDENTIAL_KEYS", default=[])
 
+# A traceback shows lines of code, never the values at hand: among those are passwords and tokens.
+LOG_RENDERERS = (
+    [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    if env.bool("LOG_JSON", default=False)
+    else [structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)]
+)
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
         "lines": {
             "()": structlog.stdlib.ProcessorFormatter,
-            "processor": structlog.processors.JSONRenderer()
-            if env.bool("LOG_JSON", default=False)
-            else structlog.dev.ConsoleRenderer(colors=False),
+            "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *LOG_RENDERERS],
         }
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines"}},

@@ -175,3 +175,24 @@ def test_good_certificates_are_kept_and_those_for_another_host_are_not(certifica
     assert provide_certificates(folder, "127.0.0.1").certificate.read_bytes() == before
     assert provide_certificates(folder, "webhook.example").certificate.read_bytes() != before
     assert certificates.key.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[" * 100_000, b'{"a":' * 100_000, b"\xff\xfe{"], ids=["empty", "deep", "deeper", "bytes"]
+)
+def test_a_body_that_is_no_review_is_refused_at_once(webhook, body):
+    began = time.monotonic()
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        webhook("/steering/steer-1-1/s3cret", body)
+    assert caught.value.code == 400
+    assert time.monotonic() - began < 2
+
+
+@pytest.mark.parametrize("odd", ["\ud800", "\x00", "x" * 5000])
+def test_a_name_that_no_row_can_hold_lets_the_pod_through(webhook, steering, odd):
+    asked = review()
+    asked["request"]["uid"] = odd
+    answer = webhook("/steering/steer-1-1/s3cret", json.dumps(asked).encode())
+    assert answer["response"] == {"uid": odd, "allowed": True}
+    steering.refresh_from_db()
+    assert steering.admitted_uid == ""
