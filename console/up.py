@@ -23,7 +23,7 @@ from console.children import Child, StartFailed
 from console.embedded import EmbeddedServer, EmbeddedServerFailed, free_port, start_postgres, start_valkey
 from console.place import DEFAULT_FOLDER, ROOT, Place, PlaceIsTaken, PlaceUnusable
 
-CLUSTER = "demo"
+SIMULATED, OWN = "demo", "own"
 USUAL_PORT = 8000
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -98,14 +98,14 @@ class Console:
         if self.options.kubeconfig:
             kubeconfig = Path(self.options.kubeconfig)
             logins = self._prepare()
-            self._run("manage.py", "register_cluster", CLUSTER, "--kubeconfig", str(kubeconfig), "--replace")
+            self._run("manage.py", "register_cluster", OWN, "--kubeconfig", str(kubeconfig), "--replace")
             return logins, "", kubeconfig
         say(f"Starting the simulated cluster ({self.options.nodes or 'scene ' + self.options.scene}) ...")
         cluster, kubeconfig, api = self._start_cluster()
         logins = self._prepare()
         cluster.wait_until(kubeconfig.exists)
         # A simulated cluster is built anew at every start, so its identity is new as well.
-        self._run("manage.py", "register_cluster", CLUSTER, "--kubeconfig", str(kubeconfig), "--rebuilt")
+        self._run("manage.py", "register_cluster", SIMULATED, "--kubeconfig", str(kubeconfig), "--rebuilt")
         return logins, api, kubeconfig
 
     def _start_cluster(self) -> tuple[Child, Path, str]:
@@ -164,8 +164,9 @@ class Console:
         self._start("worker", *celery, "worker", "--concurrency", "2", "--loglevel", "WARNING")
         self._start("beat", *celery, "beat", "--loglevel", "WARNING", "--pidfile", "")
         url = f"http://127.0.0.1:{port}/"
+        cluster = OWN if self.options.kubeconfig else SIMULATED
         web.wait_until(lambda: _answers(url + "healthz"))
-        watcher.wait_until(lambda: _has_snapshot(self.environment["DATABASE_URL"]))
+        watcher.wait_until(lambda: _has_snapshot(self.environment["DATABASE_URL"], cluster))
         return url
 
     def _start(self, name: str, *arguments: str) -> Child:
@@ -213,7 +214,7 @@ def _answers(url: str) -> bool:
         return False
 
 
-def _has_snapshot(database_url: str) -> bool:
+def _has_snapshot(database_url: str, cluster: str) -> bool:
     import psycopg
 
     try:
@@ -221,7 +222,7 @@ def _has_snapshot(database_url: str) -> bool:
             found = connection.execute(
                 "SELECT EXISTS (SELECT 1 FROM clusters_snapshot s JOIN clusters_cluster c"
                 " ON c.id = s.cluster_id WHERE c.name = %s AND c.watched_at > now() - interval '30 seconds')",
-                [CLUSTER],
+                [cluster],
             ).fetchone()
             return bool(found and found[0])
     except psycopg.Error:
