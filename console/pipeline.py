@@ -17,5 +17,6 @@ SCHEDULE: dict[str, dict[str, Any]] = {
     "expire old plans": _every(30, "apps.plans.tasks.expire_plans"),
     "mark stale plans": _every(10, "apps.plans.tasks.mark_stale_plans"),
     "dry-run evictions of proposed plans": _every(10, "apps.executions.tasks.run_missing_dry_runs"),
+    "free pods that a gate of ours kept": _every(30, "apps.executions.tasks.free_stray_pods"),
     "carry executions forward": _every(5, "apps.executions.tasks.reconcile_executions"),
 }

@@ -27,7 +27,8 @@ class Verdict(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Decision:
     """effect: a word that `apply` knows. arguments: what that effect needs, from the same look.
-    seen: facts to keep in the ledger (merged into what is kept already). reason: for people."""
+    seen: facts to keep in the ledger (merged into what is kept already). reason: for people.
+    is_patient: what is waited for takes the time it takes; the step's deadline does not end it."""
 
     verdict: Verdict
     reason: str = ""
@@ -36,6 +37,7 @@ class Decision:
     seen: dict[str, Any] = field(default_factory=dict)
     retry_seconds: float = 5.0
     runbook: str = ""
+    is_patient: bool = False
 
 
 def act(effect: str, reason: str, *, seen: dict[str, Any] | None = None, **arguments: Any) -> Decision:
@@ -44,6 +46,10 @@ def act(effect: str, reason: str, *, seen: dict[str, Any] | None = None, **argum
 
 def wait(reason: str, **seen: Any) -> Decision:
     return Decision(Verdict.WAIT, reason, seen=seen)
+
+
+def wait_long(reason: str, **seen: Any) -> Decision:
+    return Decision(Verdict.WAIT, reason, seen=seen, is_patient=True)
 
 
 def done(reason: str, **seen: Any) -> Decision:

@@ -79,7 +79,7 @@ def advance_step(context: Context, step: Step, *, during: Collection[str]) -> bo
     decision = _look(context, step, lambda facts: module.decide(step, facts, late=late))
     if decision is None:
         return False
-    if decision.verdict in (Verdict.WAIT, Verdict.BLOCKED) and late:
+    if decision.verdict in (Verdict.WAIT, Verdict.BLOCKED) and late and not decision.is_patient:
         decision = _too_late(step, decision)
     if decision.verdict == Verdict.ACT:
         return _act(context, step, decision, during)

@@ -6,6 +6,7 @@ from celery import shared_task
 from apps.clusters.errors import ConnectionFailed
 from apps.executions import queries, runner
 from apps.executions.preflight import run_dry_runs
+from apps.executions.sweeping import free_strays
 from apps.kube.errors import KubeError
 from apps.plans.waking import wake_worker
 
@@ -26,6 +27,12 @@ def reconcile_executions() -> None:
         wake_worker("apps.executions.tasks.advance_execution", execution_id)
     for execution_id in ids[:1]:
         runner.advance(execution_id)
+
+
+@shared_task
+def free_stray_pods() -> None:
+    """No pod waits behind our gate once its move is over."""
+    free_strays()
 
 
 @shared_task

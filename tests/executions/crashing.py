@@ -110,7 +110,7 @@ class Killer:
         ):
             gate.execute(INSTALL)
             gate.execute("SELECT pg_advisory_lock(%s)", [GATE])
-            workers = [nursery.fork(self.execution_id)]
+            workers: list[Worker] = []
             try:
                 while not self._has_ended():
                     assert time.monotonic() < deadline, f"killed so far: {self.kills}"

@@ -190,6 +190,13 @@ def test_an_admission_whose_pod_never_came_is_opened_again():
     assert (first.verdict, second.effect) == (Verdict.WAIT, "open_again")
 
 
+def test_a_long_grace_of_the_old_pod_is_waited_for_past_the_deadline():
+    landed = Found(pod("lora-2", on="node-b", ready=True), by_gate=True)
+    for found in (landed, Found(None)):
+        decision = decide_wait(found, is_old_gone=False, late=True)
+        assert (decision.verdict, decision.is_patient) == (Verdict.WAIT, True)
+
+
 def test_without_a_replacement_a_person_is_told_at_the_deadline():
     assert decide_wait(Found(None)).verdict == Verdict.WAIT
     assert decide_wait(Found(None), late=True).verdict == Verdict.STOP
@@ -235,6 +242,11 @@ def test_a_missed_gate_is_told_only_after_an_eviction_and_never_takes_another_mo
     assert search([new, old], taken=["uid-new"]).pod is None
     assert search([new, old], siblings=None).pod is None
     assert search([pod("new", leaving=True), old]).pod is None
+
+
+def test_a_replacement_that_failed_is_none_and_the_owners_next_pod_is():
+    refused = pod("first", steering="steer-7-1", on="node-b", phase="Failed")
+    assert search([refused, pod("second")], known="uid-first").pod["metadata"]["name"] == "second"
 
 
 def test_what_is_left_of_a_move_goes_in_a_fixed_order():

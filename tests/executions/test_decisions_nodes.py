@@ -103,6 +103,25 @@ def test_the_node_is_not_opened_before_every_waiting_pod_is_let_in():
     assert decision.arguments["pod"]["metadata"]["name"] == "gang-1"
 
 
+def test_nobody_is_let_in_before_every_node_is_kept():
+    ours = node(cordoned=True, cordon=OURS, taints=[TAINT])
+    for found in (ours, node(taints=[TAINT])):
+        facts = hand_over.Facts(found, 7, True, [pod("gang-0")], 0, are_others_kept=False)
+        decision = hand_over.decide(
+            step(StepKind.HAND_OVER, move=0, sent=["uncordon"], **GANG), facts, late=False
+        )
+        assert (decision.verdict, decision.seen) == (Verdict.WAIT, {"kept": True})
+
+
+def test_a_taint_that_was_refused_is_sent_again_and_one_that_stood_is_not():
+    open_node = {**GANG, "is_cordoned": False}
+    facts = hand_over.Facts(node(), 7, True, [pod("gang-0")], 0)
+    refused = step(StepKind.HAND_OVER, move=0, sent=["taint"], **open_node)
+    taken_off = step(StepKind.HAND_OVER, move=0, sent=["taint"], seen={"kept": True}, **open_node)
+    assert hand_over.decide(refused, facts, late=False).effect == "taint"
+    assert hand_over.decide(taken_off, facts, late=False).verdict == Verdict.STOP
+
+
 def test_past_its_deadline_taint_and_cordon_go_and_the_step_tells():
     waiting = [pod("gang-0")]
     first = decide_hand_over(node(cordoned=True, cordon=OURS, taints=[TAINT]), waiting=waiting, late=True)

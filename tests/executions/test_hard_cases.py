@@ -6,7 +6,10 @@ import pytest
 import redis
 from django.conf import settings
 
+from apps.audit.models import AuditEntry
+from apps.audit.queries import verify_chain
 from apps.clusters import notices
+from apps.clusters.services import record_snapshot
 from apps.executions import names, queries, services, tasks
 from apps.executions.context import LeasedGateway
 from apps.executions.errors import LostLease, WrongState
@@ -215,6 +218,28 @@ def test_an_eviction_that_a_budget_refused_does_not_count_as_sent(stage):
     assert (gone.state, gone.observed["seen"]["left_by_itself"]) == (StepState.SUPERSEDED, True)
     tried = [call["status"] for call in stage.requests("POST", "/eviction") if is_real_eviction(call)]
     assert 429 in tried
+
+
+def test_a_pod_that_came_behind_our_gate_after_its_move_was_over_is_freed_by_the_timer(stage):
+    execution, _ = stage.start()
+    carry(execution)
+    assert execution.state == ExecutionState.SUCCEEDED, stage.told(execution)
+    steering = step_of(execution, StepKind.STEER).params["steering"]
+    for name, mark in (("late", steering), ("unknown", "steer-of-another-console")):
+        pod = contender(name)
+        pod["metadata"]["annotations"] = {names.MIGRATION: mark}
+        pod["spec"]["schedulingGates"] = [{"name": names.GATE}, {"name": "example.com/theirs"}]
+        stage.simulated.ask("POST", "/api/v1/namespaces/work/pods", pod)
+    record_snapshot(cluster_id=stage.cluster.pk, snapshot=stage.picture())
+    tasks.free_stray_pods()
+    gates = {
+        pod["metadata"]["name"]: [gate["name"] for gate in pod["spec"].get("schedulingGates") or []]
+        for pod in stage.simulated.ask("GET", "/api/v1/namespaces/work/pods")["items"]
+    }
+    assert gates["stranger-late"] == ["example.com/theirs"]
+    assert gates["stranger-unknown"] == [names.GATE, "example.com/theirs"]
+    assert AuditEntry.objects.get(action="pod.freed").detail["pod"] == "work/stranger-late"
+    assert verify_chain().is_intact
 
 
 def test_pages_are_told_when_the_dry_runs_of_a_plan_are_in(stage):

@@ -14,7 +14,7 @@ from typing import Any
 from apps.executions import names
 from apps.executions.admissions import open_again
 from apps.executions.context import Context
-from apps.executions.decisions import Decision, act, done, moot, stop, wait
+from apps.executions.decisions import Decision, act, done, moot, stop, wait, wait_long
 from apps.executions.holds import delete_hold, look_at_hold
 from apps.executions.models import Steering, Step
 from apps.executions.objects import nomination, pin_and_ungate, ungate
@@ -37,6 +37,7 @@ from apps.executions.states import StepKind
 from apps.kube.gateway import NODES, PODS
 
 Json = dict[str, Any]
+ENDING = "the old pod still ends, in its own grace period"
 REOPEN_SECONDS = 5.0
 """An admitted pod that has not appeared after so long never will."""
 
@@ -110,6 +111,8 @@ def _decide_without(step: Step, facts: Facts, late: bool) -> Decision:
                 seen={"missing_since": ""},
                 steering=facts.steering,
             )
+    if not facts.is_old_gone:
+        return wait_long(f"waiting for the owner to make a replacement; {ENDING}")
     if late:
         return stop(
             f"No replacement of pod {step.params['pod']} has appeared.",
@@ -175,7 +178,7 @@ def _decide_bound(step: Step, facts: Facts, pod: Json, late: bool) -> Decision:
     if (facts.now - since).total_seconds() < params["min_ready_seconds"]:
         return wait(f"{name(pod)} is Ready on {params['target']}", **seen, ready_since=since.isoformat())
     if not facts.is_old_gone:
-        return wait(f"the old pod still ends on {params['source']}", **seen, ready_since=ready_since)
+        return wait_long(f"{ENDING} on {params['source']}", **seen, ready_since=ready_since)
     return done(f"{name(pod)} is Ready on {params['target']}", **seen)
 
 
