@@ -108,6 +108,20 @@ def test_what_cannot_be_read_is_said_and_the_rest_of_the_picture_stands(viewer, 
     assert "Physical GPUs 288" in page
 
 
+def test_a_cluster_that_is_away_is_told_once(viewer, cluster, picture):
+    away = "GET /version on 10.0.0.1:6443: no answer within 10 s."
+    cluster.watch_error = away
+    cluster.problems = [
+        *({"kind": kind, "message": f"{kind} cannot be read: {away}"} for kind in ("nodes", "pods")),
+        {"kind": "podgroups", "message": "podgroups cannot be read: apply the reader role"},
+    ]
+    cluster.save()
+    page = text_of(log_in(viewer).get(GRID))
+    assert page.count(away) == 1
+    assert page.count("podgroups cannot be read") == 1
+    assert "podgroups cannot be read. apply the reader role" in page
+
+
 def test_before_the_first_snapshot_nothing_is_claimed(viewer, cluster):
     page = text_of(log_in(viewer).get(GRID))
     assert "No snapshot of this cluster yet" in page

@@ -29,7 +29,8 @@ def tell_problems(cluster: Cluster) -> list[Problem]:
     for problem in cluster.problems:
         message = problem.get("message", "") if isinstance(problem, dict) else str(problem)
         kind = problem.get("kind", "") if isinstance(problem, dict) else ""
-        lines.append(
-            Problem("warn", "tri", f"{kind} cannot be read." if kind else "A part cannot be read.", message)
-        )
+        if cluster.watch_error and (cluster.watch_error in message or message in cluster.watch_error):
+            continue  # a cluster that is away is told once, not once more for each kind
+        what = f"{kind} cannot be read" if kind else "A part cannot be read"
+        lines.append(Problem("warn", "tri", f"{what}.", message.removeprefix(f"{what}: ")))
     return lines
