@@ -353,3 +353,14 @@ def test_what_may_not_be_seen_looks_absent(cluster, author):
         with pytest.raises(NotVisible, match=f"no plan {number}"):
             plan_for(stranger, number)
     assert plan_for(author, plan.pk) == plan
+
+
+def test_an_approver_who_lost_the_role_meanwhile_approved_nothing(cluster, author, approver):
+    plan = approve(proposed(cluster, author), approver)
+    grants = RoleGrant.objects.filter(user=approver, role="approver")
+    assert grants.exists()
+    grants.delete()
+    with transaction.atomic(), pytest.raises(WrongState, match="may no longer approve on east"):
+        services.begin_plan(plan_id=plan.pk)
+    plan.refresh_from_db()
+    assert plan.begun_at is None

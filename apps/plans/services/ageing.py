@@ -7,6 +7,8 @@ from django.db import connection, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from apps.accounts.queries import may
+from apps.accounts.rights import Action
 from apps.plans.errors import DigestMismatch, WrongState
 from apps.plans.models import Plan, PlanVersion
 from apps.plans.queries import approval_of, compare_with_now, current_version, open_plans
@@ -89,6 +91,11 @@ def begin_plan(*, plan_id: int) -> PlanVersion:
     approval = approval_of(plan)
     if approval is None or approval.digest != approval.version.digest:
         raise DigestMismatch(f"plan {plan.pk} has no approval of its version {plan.version_number}")
+    if not may(approval.decided_by, Action.APPROVE, plan.cluster):
+        raise WrongState(
+            f"{approval.decided_by.get_username()}, who approved plan {plan.pk}, may no longer approve on "
+            f"{plan.cluster.name}: edit the plan, and have it approved by somebody who may"
+        )
     if plan.begun_at is None:
         plan.begun_at = timezone.now()
         plan.save(update_fields=["begun_at"])
