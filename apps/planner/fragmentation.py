@@ -19,7 +19,7 @@ from apps.planner.inventory import Node, Pod
 from apps.planner.movability import MovabilityRules
 from apps.planner.parts import CAUSES, Parts, count_free_blocks, measure_parts, parts_to_dict
 from apps.planner.resources import asks_gpu
-from apps.planner.rooms import Room, Rooms, free_room, is_free_node
+from apps.planner.rooms import Room, free_room, is_free_node
 from apps.planner.snapshot import Snapshot
 from apps.planner.workload import Workload, choose_workload, live_workload
 
@@ -218,8 +218,3 @@ def _worth(room: Room, rules: MovabilityRules) -> float:
     if not guests or not all(rules.judge(pod).movable for pod in guests):
         return 0.0
     return len(room.usable) / len(guests)
-
-
-def measured_rooms(rooms: Rooms) -> list[Room]:
-    """The rooms that the measure looks at."""
-    return [room for room in rooms.by_node.values() if _is_measured(room.node)]

@@ -54,6 +54,8 @@ def choose_free_nodes(board: Board, max_moves: int, deadline: Deadline) -> Freed
     ideal = candidates[:bound]
     if _value(board, freed) >= (bound, -_fewest_guests(candidates, bound), -sum(one.cost for one in ideal)):
         return FreedNodes(freed, bound, proven=True, refused=refused)
+    if deadline():
+        return FreedNodes(freed, bound, refused=refused)
     useful = _worth_asking(candidates, max_moves, len(freed), len(board.moves))
     program = FreeNodesProgram(Board(board.snapshot, board.policy), useful, max_moves, deadline)
     answer = program.solve(len(freed))

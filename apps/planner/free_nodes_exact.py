@@ -60,6 +60,7 @@ class FreeNodesProgram:
         self.candidates = {candidate.node: candidate for candidate in candidates}
         self.shapes = _collect_shapes(board, candidates)
         self.deadline = deadline
+        self.was_late = False
         self._listed: dict[tuple[Capacity, int], list[Packing] | None] = {}
         self.classes = self._group_nodes()
         self.program = Program()
@@ -67,7 +68,7 @@ class FreeNodesProgram:
 
     def solve(self, at_least: int) -> ExactAnswer | None:
         """at_least: what is known to be reachable. None: no answer in time."""
-        first = self.program.solve(self.deadline)
+        first = None if self._is_late() else self.program.solve(self.deadline)
         if first is None:
             return None
         bound, freed = int(-first.bound + 1e-6), round(-first.objective)
@@ -87,15 +88,24 @@ class FreeNodesProgram:
         best = second if third is None or not third.values else third
         return self._answer(best, bound, first.proven and second.proven)
 
+    def _is_late(self) -> bool:
+        """Whether time ran out while the program was written: half of one would prove nothing."""
+        self.was_late = self.was_late or self.deadline()
+        return self.was_late
+
     def _group_nodes(self) -> list[NodeClass]:
         board, shapes = self.board, self.shapes
         allowed: dict[str, list[bool]] = defaultdict(lambda: [False] * len(shapes))
         for at, shape in enumerate(shapes):
+            if self._is_late():
+                return []
             for name in board.open_nodes(shape.pod):
                 allowed[name][at] = True
         index = {shape.key: at for at, shape in enumerate(shapes)}
         grouped: dict[Hashable, NodeClass] = {}
         for name, room in board.held.by_node.items():
+            if self._is_late():
+                return []
             candidate = self.candidates.get(name)
             if name in board.kept_free or not room.node.gpus:
                 may = [not shape.demand.gpus and ok for shape, ok in zip(shapes, allowed[name], strict=True)]
@@ -123,7 +133,7 @@ class FreeNodesProgram:
         coming = [self.shapes[at] for at, most in enumerate(one.capacity.most) if most]
         shares = len(coming) <= FEW_SHAPES and any(shape.is_share for shape in coming)
         packings = None
-        if (len(one.nodes) > 1 or shares) and not self.deadline():
+        if (len(one.nodes) > 1 or shares) and not self._is_late():
             packings = self._packings(one.capacity, MOST_STATES if len(one.nodes) > 1 else FEW_STATES)
         if packings is not None:
             one.packings = [(-1, packing) for packing in packings]
@@ -141,15 +151,10 @@ class FreeNodesProgram:
         supply: list[dict[int, float]] = [{} for _ in self.shapes]
         moves: dict[int, float] = {}
         for one in self.classes:
+            if self._is_late():
+                return
             if one.guests is not None:
-                for _, nodes in groupby(one.nodes, key=self._cost):
-                    level = list(nodes)
-                    column = program.add_column(-1.0, len(level))
-                    one.emptied[column] = level
-                    moves[column] = float(sum(one.guests))
-                    for at, count in enumerate(one.guests):
-                        if count:
-                            supply[at][column] = -float(count)
+                self._add_emptying(one, one.guests, supply, moves)
             if one.packings:
                 self._add_packings(one, supply)
             elif not one.capacity.is_useless:
@@ -158,6 +163,18 @@ class FreeNodesProgram:
             if row:
                 program.add_row(row, low=0.0)
         program.add_row(moves, high=float(self.max_moves))
+
+    def _add_emptying(
+        self, one: NodeClass, guests: tuple[int, ...], supply: list[dict[int, float]], moves: dict[int, float]
+    ) -> None:
+        for _, nodes in groupby(one.nodes, key=self._cost):
+            level = list(nodes)
+            column = self.program.add_column(-1.0, len(level))
+            one.emptied[column] = level
+            moves[column] = float(sum(guests))
+            for at, count in enumerate(guests):
+                if count:
+                    supply[at][column] = -float(count)
 
     def _add_packings(self, one: NodeClass, supply: list[dict[int, float]]) -> None:
         chosen: dict[int, float] = dict.fromkeys(one.emptied, 1.0)

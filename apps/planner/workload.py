@@ -6,7 +6,7 @@ As in FGD: the most popular specs, CPU-only pods included, until they cover 95 %
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from apps.planner.inventory import Node, Pod
@@ -97,7 +97,3 @@ def _allowed_models(pod: Pod) -> str:
             return ""
         found.update(dict.fromkeys(named[0].values))
     return "|".join(found)
-
-
-def describe_spec(spec: Spec) -> Mapping[str, object]:
-    return {"cpu_milli": spec.cpu, "gpu_milli": spec.milli, "gpus": spec.gpus, "models": spec.models}

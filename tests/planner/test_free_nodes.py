@@ -103,3 +103,20 @@ def test_freed_nodes_and_moves_equal_those_of_trying_everything(seed):
 
     assert (len(plan.freed_nodes), len(plan.moves)) == best_freeing(snapshot, most)
     assert plan.lower_bound >= len(plan.freed_nodes)
+
+
+@pytest.mark.parametrize("asked", range(2, 40, 3))
+def test_whenever_time_runs_out_the_plan_so_far_is_sound_and_its_bound_holds(asked):
+    snapshot = draw_cluster(random.Random(5), nodes=12)
+    calls = []
+
+    def late():
+        calls.append(1)
+        return len(calls) > asked
+
+    whole = plan_free_nodes(snapshot, max_moves=12, deadline=lambda: False)
+    plan = plan_free_nodes(snapshot, max_moves=12, deadline=late)
+
+    assert check_plan(snapshot, plan) == []
+    assert plan.lower_bound >= len(whole.freed_nodes)
+    assert len(plan.freed_nodes) <= len(whole.freed_nodes)
