@@ -16,7 +16,7 @@ from console.embedded import EmbeddedServer, EmbeddedServerFailed, start_postgre
 from console.place import DEFAULT_FOLDER, Place, PlaceUnusable
 
 NEEDS_NO_DATABASE = {
-    *("simulate_cluster", "make_plan", "measure"),
+    *("simulate_cluster", "make_plan", "measure", "read_mig"),
     *("make_steering_certificate", "makemigrations", "check", "spectacular", "help", "--help", "version"),
 }
 

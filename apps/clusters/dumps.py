@@ -23,7 +23,7 @@ def open_dump(*paths: str | Path) -> Snapshot:
 
     It counts as taken at the newest time that an object in it tells, so an old dump is not stale.
     """
-    return read_dump_texts([(str(path), _read(str(path))) for path in paths])
+    return read_dump_texts([(str(path), read_file(str(path))) for path in paths])
 
 
 def read_dump_texts(texts: Sequence[tuple[str, str]]) -> Snapshot:
@@ -35,18 +35,19 @@ def read_dump_texts(texts: Sequence[tuple[str, str]]) -> Snapshot:
     return build_snapshot(CLUSTER, objects, max(_times(objects), default=0.0))
 
 
-def _read(path: str) -> str:
+def read_file(path: str, most_bytes: int = LARGEST_BYTES) -> str:
+    """The text of a file; "-" is standard input. Raises BadDump."""
     name = "standard input" if path == "-" else path
     try:
         if path == "-":
-            raw = sys.stdin.buffer.read(LARGEST_BYTES + 1)
+            raw = sys.stdin.buffer.read(most_bytes + 1)
         else:
             with Path(path).open("rb") as file:
-                raw = file.read(LARGEST_BYTES + 1)
+                raw = file.read(most_bytes + 1)
     except OSError as error:
         raise BadDump(f"{name} cannot be read: {error.strerror}.") from error
-    if len(raw) > LARGEST_BYTES:
-        raise BadDump(f"{name} is larger than {LARGEST_BYTES // 2**20} MiB.")
+    if len(raw) > most_bytes:
+        raise BadDump(f"{name} is larger than {most_bytes // 2**20} MiB.")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError:

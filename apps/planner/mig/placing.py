@@ -7,7 +7,7 @@ only where no other exists.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 
 from apps.planner.mig.layouts import Cut, Layout, how_many_more, why_illegal, why_too_many
@@ -20,15 +20,12 @@ def place_counts(model: MigModel, counts: Mapping[str, int], beside: Iterable[Cu
     Among the legal ones, the one that leaves most room for the model's other profiles; then the
     lowest start slices, longest profile first.
     """
-    wanted = [(name, number) for name, number in counts.items() if number > 0]
-    if any(name not in model.by_name for name, _ in wanted):
+    if any(number > 0 and name not in model.by_name for name, number in counts.items()):
         return None
-    wanted.sort(key=lambda one: (-model.by_name[one[0]].memory_slices, one[0]))
     fixed = tuple(sorted(beside))
     if why_illegal(model, fixed):
         return None
-    found: list[Layout] = []
-    _place(model, wanted, fixed, found)
+    found = _placements(model, _longest_first(model, counts), fixed)
     return min(found, key=lambda layout: (-_room_left(model, layout), layout), default=None)
 
 
@@ -36,7 +33,7 @@ def why_unplaceable(model: MigModel, counts: Mapping[str, int]) -> str:
     """One sentence why no layout has these instances; "" if one does."""
     wanted = {name: number for name, number in counts.items() if number}
     reason = why_too_many(model, wanted)
-    if reason or place_counts(model, wanted) is not None:
+    if reason or any(True for _ in _placements(model, _longest_first(model, wanted), ())):
         return reason
     slices = sum(number * model.by_name[name].memory_slices for name, number in wanted.items())
     words = " + ".join(f"{number} x {name}" for name, number in sorted(wanted.items()))
@@ -59,15 +56,20 @@ def reach_layout(model: MigModel, in_use: Iterable[Cut], wanted: Mapping[str, in
     return place_counts(model, missing, fixed)
 
 
-def _place(model: MigModel, wanted: list[tuple[str, int]], layout: Layout, found: list[Layout]) -> None:
+def _placements(model: MigModel, wanted: Sequence[tuple[str, int]], layout: Layout) -> Iterator[Layout]:
     if not wanted:
-        found.append(layout)
+        yield layout
         return
     name, number = wanted[0]
     for starts in combinations(model.by_name[name].starts, number):
         longer = tuple(sorted((*layout, *(Cut(start, name) for start in starts))))
         if not why_illegal(model, longer):
-            _place(model, wanted[1:], longer, found)
+            yield from _placements(model, wanted[1:], longer)
+
+
+def _longest_first(model: MigModel, counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    wanted = [(name, number) for name, number in counts.items() if number > 0]
+    return sorted(wanted, key=lambda one: (-model.by_name[one[0]].memory_slices, one[0]))
 
 
 def _room_left(model: MigModel, layout: Layout) -> int:

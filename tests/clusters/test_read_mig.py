@@ -1,0 +1,253 @@
+"""`read_mig` as people run it: mig-parted and nvidia-smi texts in, one answer or one clear line out."""
+
+import contextlib
+import io
+import json
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apps.clusters.errors import BadDump
+from apps.clusters.mig_files import read_mig_text
+from apps.planner.mig.catalogue import MODELS
+
+CONFIGS = """
+version: v1
+mig-configs:
+  all-off:
+    - {devices: all, mig-enabled: false}
+  mixed:
+    - devices: [0, 1]
+      mig-enabled: true
+      mig-devices: {"3g.20gb": 1, "2g.10gb": 1, "1g.5gb": 2}
+    - devices: [2]
+      mig-enabled: false
+  by-product:
+    - device-filter: ["0x20B210DE", "0x20b510de"]
+      devices: all
+      mig-enabled: true
+      mig-devices: {"1g.10gb": 7}
+    - {device-filter: "0x20B010DE", devices: all, mig-enabled: true, mig-devices: {"1g.10gb": 4}}
+"""
+
+
+def config(entry, name="it"):
+    return f"version: v1\nmig-configs:\n  {name}:\n    - {entry}\n"
+
+
+def read(text, model=None):
+    return read_mig_text("a.yaml", text, MODELS[model] if model else None)
+
+
+def why(entry, model="A100-40GB"):
+    return read(config(entry), model)["why"].get("it", "")
+
+
+def test_a_configuration_is_read_entry_by_entry():
+    answer = read(CONFIGS)
+    assert answer["configs"] == ["all-off", "mixed", "by-product"]
+    assert (answer["n_configs"], answer["n_multi"], answer["filtered_configs"]) == (3, 2, ["by-product"])
+    assert answer["profiles"] == ["1g.10gb", "1g.5gb", "2g.10gb", "3g.20gb"]
+    assert answer["detail"]["mixed"] == [
+        {
+            "devices": [0, 1],
+            "filter": None,
+            "inst": {"3g.20gb": 1, "2g.10gb": 1, "1g.5gb": 2},
+            "mig": True,
+        },
+        {"devices": [2], "filter": None, "inst": {}, "mig": False},
+    ]
+    assert answer["why"] == {}
+
+
+def test_the_operators_config_map_holds_the_same():
+    inside = "".join(f"    {line}\n" for line in CONFIGS.strip().splitlines())
+    wrapped = f"apiVersion: v1\nkind: ConfigMap\ndata:\n  config.yaml: |\n{inside}"
+    assert read(wrapped) == read(CONFIGS)
+
+
+def test_a_filter_says_which_table_counts():
+    too_many = CONFIGS.replace('"1g.10gb": 4', '"1g.10gb": 7')
+    assert "A100-40GB takes at most 4" in read(too_many)["why"]["by-product"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        ("{devices: all, mig-enabled: true, mig-devices: {1g.5gb: 8}}", "at most 7"),
+        ("{devices: all, mig-enabled: true, mig-devices: {3g.20gb: 2, 1g.5gb: 1}}", "9 memory slices"),
+        ("{devices: all, mig-enabled: true, mig-devices: {1g.5gb+me: 2}}", "at most 1"),
+        ("{devices: all, mig-enabled: true, mig-devices: {1g.9gb: 1}}", "no profile 1g.9gb"),
+        ("{devices: all, mig-enabled: false, mig-devices: {1g.5gb: 1}}", "switched off"),
+        ("{devices: 0, mig-enabled: true}", "devices must be all or a list"),
+        ("{devices: [1, 1], mig-enabled: true}", "names a GPU twice"),
+        ("{devices: [-1], mig-enabled: true}", "devices must be all or a list"),
+        ("{devices: all, mig-enabled: yes please}", "mig-enabled must be true or false"),
+        ("{devices: all, mig-enabled: true, mig-devices: {1g.5gb: many}}", "name a profile and a number"),
+        ("{devices: all, mig-enabled: true, mig-devices: 7}", "name a profile and a number"),
+        ("{device-filter: 9, devices: all, mig-enabled: true}", "device-filter"),
+    ],
+)
+def test_what_cannot_be_cut_says_why(entry, reason):
+    assert reason in why(entry)
+
+
+def test_two_entries_must_not_choose_one_gpu():
+    one = "{devices: [0, 1], mig-enabled: true}\n    - {devices: [1], mig-enabled: false}"
+    assert why(one) == "Two entries choose the same GPU."
+    assert why("{devices: all, mig-enabled: true}\n    - {devices: [1], mig-enabled: false}") != ""
+
+
+@pytest.mark.parametrize(
+    "devices",
+    [
+        "{0: 3g.20gb, 4: 3g.20gb}",
+        "{3g.20gb: [0, 4]}",
+        "[{profile: 3g.20gb, start: 0}, {profile: 3g.20gb, start: 4}]",
+    ],
+)
+def test_positions_are_held_against_the_table(devices):
+    entry = f"{{devices: all, mig-enabled: true, mig-devices: {devices}}}"
+    answer = read(config(entry), "A100-40GB")
+    assert answer["why"] == {}
+    assert answer["detail"]["it"][0]["inst"] == {"3g.20gb": 2}
+    assert [one["start"] for one in answer["detail"]["it"][0]["starts"]] == [0, 4]
+    assert "only at 0, 4" in why(entry.replace("4", "2"))
+
+
+def test_a_list_of_profiles_is_counted():
+    answer = read(config("{devices: all, mig-enabled: true, mig-devices: [1g.5gb, 1g.5gb, 4g.20gb]}"))
+    assert answer["detail"]["it"][0]["inst"] == {"1g.5gb": 2, "4g.20gb": 1}
+
+
+SESSION = """\
+$ nvidia-smi mig -lgipp
+GPU  0 Profile ID 19 Placements: {0,1,2,3,4,5,6}:1
+GPU  0 Profile ID  0 Placement : {0}:8
+$ nvidia-smi mig -lgi
+No GPU instances found: Not Found
+$ nvidia-smi mig -lgi
++-------------------------------------------------------+
+| GPU instances:                                        |
+| GPU   Name             Profile  Instance   Placement  |
+|                          ID       ID       Start:Size |
+|=======================================================|
+|   0  MIG 1g.5gb          19        9          2:1     |
++-------------------------------------------------------+
+|   0  MIG 3g.20gb          9        2          4:4     |
++-------------------------------------------------------+
+$ nvidia-smi mig -lci
++--------------------------------------------------------------------+
+| Compute instances:                                                 |
+| GPU     GPU       Name             Profile   Instance   Placement  |
+|       Instance                       ID        ID       Start:Size |
+|         ID                                                         |
+|====================================================================|
+|   0      9       MIG 1g.5gb           0         0          0:1     |
+|   0      2       MIG 1c.3g.20gb       0         1          0:1     |
++--------------------------------------------------------------------+
+$ nvidia-smi -L
+GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-00000000-0000-0000-0000-000000000001)
+  MIG 1c.3g.20gb  Device  0: (UUID: MIG-00000000-0000-0000-0000-000000000002)
+  MIG 2c.3g.20gb  Device  1: (UUID: MIG-00000000-0000-0000-0000-000000000003)
+  MIG 1g.5gb      Device  2: (UUID: MIG-00000000-0000-0000-0000-000000000004)
+"""
+
+
+def test_a_session_of_nvidia_smi_is_read_as_a_whole():
+    answer = read(SESSION)
+    assert answer["model"] == "A100-40GB"
+    assert answer["placements"]["19"] == {"size": 1, "starts": [0, 1, 2, 3, 4, 5, 6]}
+    assert [(one["profile"], one["start"]) for one in answer["instances"]] == [("1g.5gb", 2), ("3g.20gb", 4)]
+    assert (answer["used"], answer["free"]) == (5, 3)
+    assert (answer["compute_instances"], answer["gpu_instances"]) == (3, 2)
+    assert [one["ci"] for one in answer["compute_instance_list"]] == [0, 1]
+    assert answer["warnings"] == []
+
+
+def test_a_listing_that_disagrees_with_the_table_says_so():
+    answer = read(SESSION.replace("4:4", "2:4").replace("{0}:8", "{0,1}:7"))
+    assert any("cannot start at memory slice 2" in one for one in answer["warnings"])
+    assert any("other start slices" in one for one in answer["warnings"])
+
+
+def test_profiles_are_listed_with_what_is_free_and_a_cut_row_is_noticed():
+    rows = [
+        f"|   0  MIG {one.name:<15} {one.number:<3} 0/{one.most}   {one.memory_gib}"
+        f"   No   {one.multiprocessors}   0   0 |"
+        for one in MODELS["A30-24GB"].profiles
+    ]
+    whole = read("\n".join(rows))
+    assert (whole["model"], whole["complete"]) == ("A30-24GB", True)
+    assert whole["profiles"]["2g.12gb"] == {"id": 5, "free": 0, "total": 2, "mem_gib": 11.69, "sm": 28}
+    assert read("\n".join(rows)[:-12])["complete"] is False
+    assert read("\n".join(rows[:2]))["complete"] is False
+
+
+def test_a_node_tells_its_state():
+    node = (
+        "apiVersion: v1\nkind: Node\nmetadata:\n  name: n\n  labels:\n    nvidia.com/gpu.count: '2'\n"
+        "    nvidia.com/mig.config: x\n    nvidia.com/mig.config.state: rebooting\n"
+    )
+    answer = read(node)
+    assert (answer["state"], answer["schedulable_now"], answer["physical_gpus"]) == ("rebooting", False, 2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "hello",
+        "[1, 2",
+        "version: v2\nmig-configs: {}",
+        "version: v1\nmig-configs: []",
+        "version: v1\nmig-configs: {a: 1}",
+        "version: v1\nmig-configs: {a: []}",
+        "version: v1\nmig-configs: {a: [1]}",
+        "version: v1\nmig-configs: {1: [{devices: all}]}",
+        "version: v1\nmig-configs: &a {b: *a}",
+        "version: v1\nmig-configs: !!python/object:os.system {}",
+        "[" * 500,
+    ],
+)
+def test_other_texts_are_refused_in_one_line(text):
+    with pytest.raises(BadDump) as refused:
+        read(text)
+    assert "\n" not in str(refused.value)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(max_size=300) | st.text(alphabet="GPU MIG0123456789:{},.|+-\n", max_size=400))
+def test_no_text_breaks_it(text):
+    for one in (text, SESSION + text, CONFIGS + text, config(text)):
+        with contextlib.suppress(BadDump):
+            json.dumps(read(one))
+
+
+def test_the_command_answers_in_json_and_in_words(tmp_path, capfd, monkeypatch):
+    path = tmp_path / "configs.yaml"
+    path.write_text(CONFIGS)
+    call_command("read_mig", str(path), json=True)
+    assert json.loads(capfd.readouterr().out)["n_configs"] == 3
+    call_command("read_mig", str(path), model="A30")
+    assert "mixed: REFUSED: A30-24GB has no profile 3g.20gb." in capfd.readouterr().out
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(SESSION.encode())))
+    call_command("read_mig", "-")
+    assert "3g.20gb at 4" in capfd.readouterr().out
+
+
+def test_a_file_that_is_not_there_is_one_line_and_exit_2():
+    with pytest.raises(CommandError, match="cannot be read") as refused:
+        call_command("read_mig", "nowhere.yaml")
+    assert refused.value.returncode == 2
+
+
+def test_an_unknown_model_is_refused(tmp_path):
+    path = tmp_path / "configs.yaml"
+    path.write_text(CONFIGS)
+    with pytest.raises(CommandError, match="No MIG placement table") as refused:
+        call_command("read_mig", str(path), model="T4")
+    assert refused.value.returncode == 2
