@@ -10,6 +10,7 @@ from django.core.management.base import BaseCommand
 
 from apps.fragmentation.offline import add_source_arguments, open_source, read_workload
 from apps.planner.fragmentation import FragmentationReport, measure, report_to_dict
+from apps.planner.mig.measuring import MigReport, measure_mig, mig_report_to_dict
 
 
 class Command(BaseCommand):
@@ -24,10 +25,12 @@ class Command(BaseCommand):
         snapshot = open_source(options)
         wanted = read_workload(options["workload"]) if options["workload"] else None
         report = measure(snapshot, wanted)
-        self.stdout.write(json.dumps(report_to_dict(report)) if options["json"] else as_text(report))
+        mig = measure_mig(snapshot)
+        answer = {**report_to_dict(report), "mig": mig_report_to_dict(mig)}
+        self.stdout.write(json.dumps(answer) if options["json"] else as_text(report, mig))
 
 
-def as_text(report: FragmentationReport) -> str:
+def as_text(report: FragmentationReport, mig: MigReport) -> str:
     gang = report.largest_gang
     lines = [
         f"Idle: {report.idle_milli / 1000:.2f} of {report.total_milli / 1000:.0f} GPUs",
@@ -38,4 +41,9 @@ def as_text(report: FragmentationReport) -> str:
         + (", ".join(f"{n} of {size} GPUs" for size, n in report.free_nodes.items()) or "none"),
         f"Largest gang now: {gang.pods} pods of {gang.gpus_per_pod} GPUs (link {gang.link})",
     ]
-    return "\n".join([*lines, *report.warnings])
+    if mig.memory_slices or mig.idle:
+        idle = ", ".join(f"{number} x {profile}" for profile, number in mig.idle.items())
+        more = ", ".join(f"{number} x {profile}" for profile, number in mig.more.items() if number)
+        lines.append(f"MIG: {mig.uncut} of {mig.memory_slices} memory slices uncut; idle: {idle or 'none'}")
+        lines.append(f"MIG, as cut now, each profile alone: {more or 'no more instances'} would fit")
+    return "\n".join([*lines, *report.warnings, *mig.warnings])

@@ -12,7 +12,8 @@ from django.core.management.base import BaseCommand
 
 from apps.fragmentation.offline import add_source_arguments, bad_input, open_source
 from apps.planner.defrag import plan_free_nodes, plan_unlock
-from apps.planner.plan import Goal, Plan
+from apps.planner.mig.planning import plan_mig
+from apps.planner.plan import Goal, Plan, Reconfiguration
 from apps.planner.plan_json import plan_to_answer
 from apps.planner.snapshot import Snapshot
 from apps.planner.verification import check_plan
@@ -23,7 +24,7 @@ USUAL_MOVES = 50
 
 
 class Command(BaseCommand):
-    help = "Plan moves that free whole nodes or make room for what waits."
+    help = "Plan moves that free whole nodes or make room for what waits, or MIG layouts for it."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -58,9 +59,21 @@ def as_text(plan: Plan, seconds: float) -> str:
         f"{move.order:4}. wave {move.wave}: {move.pod}  {move.source} -> {move.target}  {move.reason}"
         for move in plan.moves
     ]
+    lines += [_cut_line(one) for one in plan.reconfigurations if one.after_moves]
     lines += [f"starts: {one.pod} on {one.node}" for one in plan.hand_overs]
     lines += [f"refused: {one.pod}: {one.reason}" for one in plan.refused[:20]]
+    if plan.goal == Goal.MIG:
+        lines += [f"note: {one}" for one in plan.relaxed]
     return "\n".join(lines)
+
+
+def _cut_line(one: Reconfiguration) -> str:
+    before, after = (
+        " + ".join(f"{number} x {profile}" for profile, number in sorted(layout.items()))
+        for layout in (one.before, one.after)
+    )
+    when = "after the moves" if one.after_moves else "before the moves"
+    return f"relay {when}: {one.node} GPU {one.index}  {before or 'not cut'} -> {after}  {one.reason}"
 
 
 def _proof(plan: Plan) -> str:
@@ -77,6 +90,8 @@ def _search(snapshot: Snapshot, options: dict[str, Any], deadline: Callable[[], 
         return plan_unlock(
             snapshot, workload=options["workload"], max_moves=options["max_moves"], deadline=deadline
         )
+    if options["goal"] == Goal.MIG:
+        return plan_mig(snapshot, max_moves=options["max_moves"], deadline=deadline)
     return plan_free_nodes(snapshot, max_moves=options["max_moves"], deadline=deadline)
 
 
