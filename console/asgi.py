@@ -4,5 +4,7 @@ import os
 
 from django.core.asgi import get_asgi_application
 
+from console.body_limit import limit_bodies
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings.production")
-application = get_asgi_application()
+application = limit_bodies(get_asgi_application())

@@ -74,6 +74,10 @@ TEMPLATES = [
 ]
 
 # PostgreSQL only: the row locks, SKIP LOCKED and advisory locks that safety stands on need it.
+if "DATABASE_URL" not in env.ENVIRON:
+    raise SystemExit(
+        "DATABASE_URL is not set. Give it as postgres://user:password@host/name, or use ./dev manage."
+    )
 DATABASES = {"default": {**env.db("DATABASE_URL"), "ATOMIC_REQUESTS": False}}
 DATABASES["default"]["CONN_MAX_AGE"] = 0
 DATABASES["default"].setdefault("OPTIONS", {})["pool"] = {"min_size": 0, "max_size": 16, "timeout": 15}

@@ -1,0 +1,51 @@
+"""A body that is too large is refused before it is kept, announced or not."""
+
+import asyncio
+import json
+
+import pytest
+
+from console.body_limit import LARGEST_BODY_BYTES, limit_bodies
+
+
+def ask(*, chunks: list[bytes], announced: int | None = None) -> tuple[int, list[int]]:
+    """(status, sizes of the chunks that the application got to see)"""
+    seen, sent = [], []
+    messages = [{"type": "http.request", "body": chunk, "more_body": True} for chunk in chunks]
+    messages.append({"type": "http.request", "body": b"", "more_body": False})
+
+    async def application(scope, receive, send):
+        more = True
+        while more:
+            message = await receive()
+            seen.append(len(message["body"]))
+            more = message["more_body"]
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    async def receive():
+        return messages.pop(0)
+
+    async def send(message):
+        sent.append(message)
+
+    headers = [] if announced is None else [(b"content-length", str(announced).encode())]
+    asyncio.run(limit_bodies(application)({"type": "http", "headers": headers}, receive, send))
+    if sent[0]["status"] == 413:
+        assert json.loads(sent[1]["body"])["status"] == 413
+    return sent[0]["status"], seen
+
+
+def test_a_body_of_the_largest_size_passes_whole():
+    assert ask(chunks=[b"x" * LARGEST_BODY_BYTES])[0] == 200
+
+
+@pytest.mark.parametrize("announced", [LARGEST_BODY_BYTES + 1, 10**30])
+def test_an_announced_size_over_the_limit_is_refused_unread(announced):
+    assert ask(chunks=[b"x"], announced=announced) == (413, [])
+
+
+def test_a_body_that_grows_past_the_limit_is_cut_off_there():
+    status, seen = ask(chunks=[b"x" * 2**20] * 10)
+    assert status == 413
+    assert sum(seen) <= LARGEST_BODY_BYTES
