@@ -29,7 +29,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_source_arguments(parser)
-        parser.add_argument("--goal", choices=[Goal.FREE_NODES.value, Goal.UNLOCK.value], required=True)
+        parser.add_argument("--goal", choices=[goal.value for goal in Goal], required=True)
         parser.add_argument("--max-moves", type=_whole, default=USUAL_MOVES, metavar="K", help="default: 50")
         parser.add_argument("--seconds", type=_positive, default=10.0, metavar="S", help="default: 10")
         parser.add_argument(
@@ -55,6 +55,7 @@ class Command(BaseCommand):
 
 def as_text(plan: Plan, seconds: float) -> str:
     lines = [f"{plan.sentence} ({_proof(plan)}, {seconds:.2f} s)"]
+    lines += [_cut_line(one) for one in plan.reconfigurations if not one.after_moves]
     lines += [
         f"{move.order:4}. wave {move.wave}: {move.pod}  {move.source} -> {move.target}  {move.reason}"
         for move in plan.moves
@@ -79,7 +80,7 @@ def _cut_line(one: Reconfiguration) -> str:
 def _proof(plan: Plan) -> str:
     if plan.proven_optimal:
         return "proven optimal"
-    if not plan.moves:
+    if not plan.moves and not plan.reconfigurations:
         return "no moves"
     # Of a whole queue nobody knows how few moves would do.
     return f"gap {plan.gap:.1%} to the bound" if plan.lower_bound else "no bound known"
