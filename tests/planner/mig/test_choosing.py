@@ -2,13 +2,17 @@
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from apps.planner.mig.blocks import Block, CutGpu, Want
 from apps.planner.mig.catalogue import MODELS
 from apps.planner.mig.choosing import choose_layouts
-from apps.planner.mig.layouts import counts_of, list_layouts, uncut_slices
+from apps.planner.mig.layouts import Cut, counts_of, list_layouts, uncut_slices
+from apps.planner.mig.placing import place_counts
 from tests.planner.mig.brute_force import best_choice
 
 A30 = MODELS["A30-24GB"]
@@ -98,3 +102,65 @@ def test_two_a100s_are_relaid_as_well_as_can_be(seed):
     choice = choose_layouts(blocks, wants, deadline=in_time)
     assert choice.proven
     assert score(choice, wants) == best_choice(blocks, wants, (*PLAIN["A100-40GB"], "1g.10gb", "7g.40gb"))
+
+
+@st.composite
+def clusters(draw):
+    rng = random.Random(draw(st.integers(0, 10**9)))
+    model = draw(st.sampled_from([A30, A100]))
+    blocks = [
+        random_block(rng, f"g{at}", model, rng.choice("ab"), GROUPS) for at in range(draw(st.integers(1, 12)))
+    ]
+    return model, blocks, random_wants(rng, model, GROUPS, [0, 1])
+
+
+@settings(max_examples=60, deadline=None)
+@given(clusters(), st.randoms(use_true_random=False))
+def test_names_and_order_do_not_change_what_is_found(cluster, rng):
+    _, blocks, wants = cluster
+    renamed = [replace(block, key=f"x{at}") for at, block in enumerate(blocks)]
+    rng.shuffle(renamed)
+    first, second = (choose_layouts(some, wants, deadline=in_time) for some in (blocks, renamed))
+    assert score(first, wants) == score(second, wants)
+
+
+@settings(max_examples=60, deadline=None)
+@given(clusters())
+def test_only_drained_gpus_are_relaid_and_all_new_layouts_are_legal(cluster):
+    model, blocks, wants = cluster
+    by_key = {block.key: block for block in blocks}
+    choice = choose_layouts(blocks, wants, deadline=in_time)
+    for key, gpus in choice.relaid.items():
+        assert not by_key[key].fixed
+        assert not by_key[key].used or key in choice.drained
+        for counts in gpus.values():
+            assert place_counts(model, dict(counts))
+    assert choice.moves == sum(by_key[key].pods for key in choice.drained)
+    assert choice.bound == choice.reconfigurations
+
+
+@settings(max_examples=30, deadline=None)
+@given(clusters())
+def test_more_moves_allowed_never_serve_less(cluster):
+    _, blocks, wants = cluster
+    lost = [
+        score(choose_layouts(blocks, wants, deadline=in_time, max_moves=most), wants)[0]
+        for most in (0, 2, None)
+    ]
+    assert lost == sorted(lost, reverse=True)
+
+
+def test_without_time_idle_instances_still_serve_and_nothing_is_claimed():
+    blocks = [Block("g", "a", (gpu(A30, (Cut(0, "2g.12gb"),)),), (("2g.12gb", 1),))]
+    wants = [Want(("2g.12gb", frozenset("a")), 3)]
+    choice = choose_layouts(blocks, wants, deadline=lambda: True)
+    assert (choice.unmet, choice.reconfigurations, choice.proven) == ({0: 2}, 0, False)
+
+
+def test_a_bundle_is_served_whole_or_not_at_all():
+    blocks = [Block(f"g{at}", "a", (gpu(A30, ()),)) for at in range(2)]
+    gang = Want(("2g.12gb", frozenset("a")), 5, worth=2, bundle="gang")
+    single = Want(("4g.24gb", frozenset("a")), 1, worth=4)
+    choice = choose_layouts(blocks, [gang, single], deadline=in_time)
+    assert choice.unmet == {0: 5}
+    assert choose_layouts(blocks, [replace(gang, number=4)], deadline=in_time).unmet == {}
