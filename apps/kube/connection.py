@@ -202,12 +202,15 @@ class Connection:
                 f"{where}: no connection within {self._connect_seconds:g} s. Check address and firewall."
             )
         if isinstance(error, ReadTimeoutError | TimeoutError):
-            return Unreachable(
-                f"{where}: no answer within {self._read_seconds:g} s. Whether it took effect is not known."
-            )
+            return Unreachable(f"{where}: no answer within {self._read_seconds:g} s.{_doubt(request)}")
         if isinstance(error, ClosedPoolError):
             return Unreachable(f"{where}: this connection was closed on purpose.")
         return Unreachable(f"{where}: the connection broke ({type(error).__name__}).")
+
+
+def _doubt(request: Request) -> str:
+    """After a time-out a write may have been done all the same; a read changes nothing."""
+    return "" if request.method == "GET" else " Whether it took effect is not known."
 
 
 def _tls_reason(error: Exception) -> str:

@@ -236,6 +236,10 @@ class Rooms:
         for pod in sorted(waiting, key=lambda pod: (-self.demand(pod).gpu_milli, pod.uid)):
             room.located = False
             self.place(pod, name)
+        for pod in self.snapshot.reserving_by_node.get(name, ()):
+            # Which devices the kubelet will give it is not known before it is there.
+            room.located = False
+            self.place(pod, name)
         _retire_devices(room)
 
 

@@ -45,6 +45,22 @@ class Snapshot:
         return {name: tuple(pods) for name, pods in found.items()}
 
     @cached_property
+    def reserving_by_node(self) -> Mapping[str, tuple[Pod, ...]]:
+        """Pods of a migration under way that have no node yet but whose room is kept on one: paper
+        holds and steered replacements, by their nominated node. The scheduler honours them, so do plans."""
+        found: dict[str, list[Pod]] = defaultdict(list)
+        for uid in sorted(self.pods):
+            pod = self.pods[uid]
+            if (
+                pod.nominated_node
+                and not pod.node_name
+                and not pod.terminating
+                and (pod.hold or pod.steering)
+            ):
+                found[pod.nominated_node].append(pod)
+        return {name: tuple(pods) for name, pods in found.items()}
+
+    @cached_property
     def pending_pods(self) -> tuple[Pod, ...]:
         """Pods that wait for a node: by priority, then oldest first, then uid."""
         waiting = [pod for pod in self.pods.values() if pod.is_pending]

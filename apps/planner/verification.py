@@ -46,6 +46,16 @@ class Ledger:
             for uid in sorted(self.on_node[node.name]):
                 if uid not in self.held:
                     self._seat(node, self.on_node[node.name][uid])
+        self._keep_reserved()
+
+    def _keep_reserved(self) -> None:
+        """Room that another migration holds on paper is as good as taken."""
+        for pod in self.snapshot.pods.values():
+            node = self.snapshot.nodes.get(pod.nominated_node)
+            if node is None or pod.node_name or pod.terminating or not (pod.hold or pod.steering):
+                continue
+            self.on_node[node.name][pod.uid] = pod
+            self._seat(node, pod)
 
     def leave(self, pod: Pod) -> None:
         name = self.placed.pop(pod.uid)
