@@ -6,13 +6,14 @@ const timed = plots.filter((plot) => plot.dataset.figure !== "now");
 const unzoom = document.getElementById("unzoom");
 const trouble = document.getElementById("chart-trouble");
 const NARROW = 560;
-const CONFIG = { displayModeBar: false, responsive: true, doubleClick: "reset", scrollZoom: false, showTips: false };
+const CONFIG = { displayModeBar: false, responsive: true, doubleClick: "autosize", scrollZoom: false, showTips: false };
 let answer = null;
 let shownKey = "";
 let fetchedAt = 0;
 let waiting = 0;
 let asking = null;
 let follows = false;
+let zoom = null;
 
 function token(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
@@ -54,7 +55,7 @@ function paint(figure, width) {
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       hoverlabel: { bgcolor: token("surface-1"), bordercolor: token("line-strong"), font: { ...font, color: token("ink") }, align: "left" },
-      xaxis: { ...axis, ...layout.xaxis, nticks: narrow ? 4 : layout.xaxis.nticks, showline: true },
+      xaxis: { ...axis, ...layout.xaxis, ...(zoom && layout.xaxis.type === "date" ? { range: [...zoom] } : {}), nticks: narrow ? 4 : layout.xaxis.nticks, showline: true },
       yaxis: { ...axis, ...layout.yaxis },
     },
   };
@@ -73,11 +74,7 @@ async function draw() {
     await window.Plotly.react(plot, data, layout, CONFIG);
     if (isNew) listen(plot);
   }
-  unzoom.hidden = !isZoomed();
-}
-
-function isZoomed() {
-  return timed.some((plot) => plot.layout && plot.layout.xaxis.range[0] !== answer.figures[plot.dataset.figure].layout.xaxis.range[0]);
+  unzoom.hidden = zoom === null;
 }
 
 function listen(plot) {
@@ -90,23 +87,24 @@ function listen(plot) {
     if (follows) return;
     const from = change["xaxis.range[0]"] ?? change["xaxis.range"]?.[0], to = change["xaxis.range[1]"] ?? change["xaxis.range"]?.[1];
     if (from === undefined && !change["xaxis.autorange"]) return;
-    await zoomTo(from, to, plot);
+    await zoomTo(from === undefined ? null : [from, to]);
   });
 }
 
-/* Without edges: back to the whole range. */
-async function zoomTo(from, to, except = null) {
+/* The time axes are one: what is chosen in one chart holds in all, and outlasts every fetch. null: the whole range. */
+async function zoomTo(range) {
+  zoom = range;
   follows = true;
   for (const plot of timed) {
-    const range = from === undefined ? answer.figures[plot.dataset.figure].layout.xaxis.range : [from, to];
-    if (plot !== except || from === undefined) await window.Plotly.relayout(plot, { "xaxis.range": [...range] });
+    const wanted = range ?? answer.figures[plot.dataset.figure].layout.xaxis.range;
+    await window.Plotly.relayout(plot, { "xaxis.range": [...wanted] });
   }
   follows = false;
-  unzoom.hidden = from === undefined;
+  unzoom.hidden = zoom === null;
 }
 
 unzoom.addEventListener("click", async () => {
-  await zoomTo();
+  await zoomTo(null);
   document.querySelector('#filters input[name="range"]:checked')?.focus();
 });
 
@@ -141,6 +139,7 @@ function look() {
   if (charts.hidden || keyOf(state) === shownKey) return;
   clearTimeout(waiting);
   const isOther = !shownKey.startsWith(`${state.dataset.figure} `);
+  if (isOther) zoom = null;
   const rest = isOther ? 0 : fetchedAt + 1000 * Number(state.dataset.pace) - Date.now();
   waiting = setTimeout(ask, Math.max(0, rest));
 }

@@ -37,7 +37,7 @@ CAUSE_TOKENS = {
 EDGES = {"usable": "line-strong"}
 """What is free and can be used is empty, as everywhere: an outline."""
 BLOCK_TOKENS = {"8": "link-0", "4": "link-1", "2": "link-2", "1": "link-3"}
-MARGIN = {"l": 44, "r": 176, "t": 26, "b": 36, "pad": 0}
+MARGIN = {"l": 44, "r": 198, "t": 26, "b": 36, "pad": 0}
 HEIGHTS = {"causes": 330, "blocks": 230, "gang": 190, "now": 200}
 LABEL_PX = 17
 MARK_SHARE = 0.18
@@ -139,9 +139,14 @@ def _label_layers(
     least = top * LABEL_PX / (height - MARGIN["t"] - MARGIN["b"])
     labels = []
     for (key, value), y in zip(layers.items(), spread(middles, least, top - least / 2), strict=True):
-        labels.append(label("■", y, 4, f"label {tokens[key]}", 15))
+        labels.append(_key_of(key, tokens[key], y))
         labels.append(label(f"{names[key]}: {amount((value(point) or 0) * 1000)}", y, 20, "label ink-2"))
     return labels
+
+
+def _key_of(layer: str, token: str, y: float) -> dict[str, Any]:
+    mark, colour = ("□", EDGES[layer]) if layer in EDGES else ("■", token)
+    return label(mark, y, 4, f"label {colour}", 15)
 
 
 def _draw_gang(trend: Trend, wanted: tuple[int, str] | None) -> Figure:
@@ -246,7 +251,6 @@ def _figure(
             "showlegend": False,
             "hovermode": "x unified",
             "dragmode": "zoom",
-            "uirevision": f"{trend.span} {trend.scope.pool} {trend.scope.model}",
             "xaxis": {
                 "type": "date",
                 "range": [time_text(trend.since), time_text(trend.until)],

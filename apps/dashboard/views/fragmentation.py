@@ -27,19 +27,14 @@ from apps.dashboard.reading.trend_words import (
     tell_trend_tiles,
 )
 from apps.dashboard.views.exports import csv_file
-from apps.dashboard.views.shell import page, person_of, show
+from apps.dashboard.views.shell import MISSED, page, person_of, show
 from apps.fragmentation import queries as fragmentation
 from apps.fragmentation.models import Report
 from apps.fragmentation.trends import RANGES, Scope, known_scopes
 from apps.pending import queries as pending
 
-TOPICS = (
-    "fragmentation throttle:1s",
-    "snapshot throttle:2s",
-    "heartbeat throttle:5s",
-    "execution throttle:2s",
-)
-LIVE_ON = ", ".join([*(f"sse:{topic}" for topic in TOPICS), "every 30s"])
+TOPICS = ("fragmentation delay:300ms", "snapshot throttle:2s", "execution throttle:2s")
+LIVE_ON = ", ".join([*(f"sse:{topic}" for topic in TOPICS), MISSED, "every 15s"])
 PACE = 720
 """The charts are fetched again after a 720th of their range at the earliest, and never within 2 s."""
 STILL_SECONDS = 15
