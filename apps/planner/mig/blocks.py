@@ -34,7 +34,9 @@ class Block:
 
     group: the kind of node it stands in. offered: instances it offers now. used: pods with one
     instance each, by shape. fixed: it cannot be drained, or must not be relaid. together: which GPU
-    has which instances is not known, so all of its GPUs are relaid or none. cost: of draining it.
+    has which instances is not known, so all of its GPUs are relaid or none. site: the node, if no pod
+    may move onto it while anything on it is being drained (which instance it got would be the
+    kubelet's choice); "" for no such rule. cost: of draining it.
     """
 
     key: str
@@ -44,6 +46,7 @@ class Block:
     used: tuple[tuple[Shape, int], ...] = ()
     fixed: bool = False
     together: bool = False
+    site: str = ""
     cost: float = field(default=0.0, compare=False)
 
     @cached_property
@@ -108,6 +111,10 @@ class Kind:
     blocks: list[Block]
 
     @property
+    def site(self) -> str:
+        return self.sample.site
+
+    @property
     def sample(self) -> Block:
         return self.blocks[0]
 
@@ -124,6 +131,7 @@ def group_alike(blocks: Iterable[Block]) -> list[Kind]:
             frozenset(block.offered),
             block.fixed,
             block.together,
+            block.site,
         )
         if key not in kinds:
             kinds[key] = Kind(block.group, tuple(gpus.items()), block.used, block.fixed, block.together, [])

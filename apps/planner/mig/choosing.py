@@ -13,11 +13,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from apps.planner.mig.blocks import Block, Choice, Kind, Shape, Want, group_alike
+from apps.planner.mig.sites import Row, SiteStocks
 from apps.planner.mig.targets import list_targets
 from apps.planner.mig.yielding import Columns, Place, read_choice, stay
 from apps.planner.program import Deadline, Program
-
-Row = dict[int, float]
 
 
 def choose_layouts(
@@ -44,6 +43,9 @@ class LayoutProgram:
         self._final: dict[tuple[str, str], Row] = defaultdict(lambda: defaultdict(float))
         self._early: dict[tuple[str, str], Row] = defaultdict(lambda: defaultdict(float))
         self._idle: Counter[tuple[str, str]] = Counter()
+        self._early_idle: Counter[tuple[str, str]] = Counter()
+        self._moving = frozenset(shape[0] for kind in kinds if not kind.fixed for shape, _ in kind.used)
+        self._stocks = SiteStocks(kinds, self.program)
         self._add_kinds()
         self._add_targets()
         self._add_pods()
@@ -88,7 +90,7 @@ class LayoutProgram:
 
     def _layout_costs(self) -> list[tuple[str, Row]]:
         relaid, whole, uncut = {}, {}, {}
-        for (_, gpu), column in self.columns.relaid.items():
+        for (_, _, gpu), column in self.columns.relaid.items():
             relaid[column] = 1.0
             uncut[column] = -float(gpu.uncut)
             if gpu.whole:
@@ -99,7 +101,7 @@ class LayoutProgram:
     def _moves(self) -> Row:
         return {
             column: float(self.kinds[at].sample.pods)
-            for at, column in self.columns.drained.items()
+            for (at, _), column in self.columns.drained.items()
             if self.kinds[at].sample.pods
         }
 
@@ -108,41 +110,60 @@ class LayoutProgram:
             number = len(kind.blocks)
             for profile, idle in kind.sample.idle.items():
                 self._idle[kind.group, profile] += idle * number
+                if not self._stocks.add_idle(kind, profile, idle * number):
+                    self._early_idle[kind.group, profile] += idle * number
             if kind.fixed:
                 continue
-            drained = self.columns.drained[at] = self.program.add_column(0.0, number)
-            for profile, idle in kind.sample.idle.items() if kind.used else ():
-                self._early[kind.group, profile][drained] -= idle
-            self._count_drained(kind, drained)
-            relaid: Row = {}
-            for gpu, times in kind.gpus:
-                column = self.columns.relaid[at, gpu] = self.program.add_column(0.0, number * times)
-                low = 0.0 if kind.together else -float("inf")
-                self.program.add_row({column: 1.0, drained: -float(times)}, low=low, high=0.0)
-                relaid[column] = 1.0
-                for profile, count in gpu.counts:
-                    self._final[kind.group, profile][column] -= count
-                    if not kind.used:
-                        self._early[kind.group, profile][column] -= count
-            # Pods leave only what is relaid; to swap pods is what unlocking is for.
-            self.program.add_row({**relaid, drained: -1.0}, low=0.0)
+            closed = self._stocks.closed.get(kind.site)
+            variants = [True] if kind.used else [False] if closed is None else [False, True]
+            drained = {is_late: self._add_variant(at, kind, is_late) for is_late in variants}
+            self.program.add_row(dict.fromkeys(drained.values(), 1.0), high=float(number))
+            if closed is not None and kind.used:
+                self.program.add_row({drained[True]: 1.0, closed: -float(number)}, high=0.0)
+            elif closed is not None:
+                self.program.add_row({drained[False]: 1.0, closed: float(number)}, high=float(number))
+        self._stocks.add_supply(self._early, self._moving)
+
+    def _add_variant(self, at: int, kind: Kind, is_late: bool) -> int:
+        """The kind's blocks that are drained, and which of their GPUs are relaid, now or late."""
+        number = len(kind.blocks)
+        drained = self.columns.drained[at, is_late] = self.program.add_column(0.0, number)
+        self._count_drained(kind, drained)
+        relaid: Row = {}
+        for gpu, times in kind.gpus:
+            column = self.program.add_column(0.0, number * times)
+            self.columns.relaid[at, is_late, gpu] = column
+            low = 0.0 if kind.together else -float("inf")
+            self.program.add_row({column: 1.0, drained: -float(times)}, low=low, high=0.0)
+            relaid[column] = 1.0
+            for profile, count in gpu.counts:
+                self._final[kind.group, profile][column] -= count
+                if not kind.used:
+                    self._early_row(kind, profile)[column] -= count
+        # Pods leave only what is relaid; to swap pods is what unlocking is for.
+        self.program.add_row({**relaid, drained: -1.0}, low=0.0)
+        return drained
 
     def _count_drained(self, kind: Kind, drained: int) -> None:
         """Its pods leave; where GPUs are not told apart, all that it offers goes too."""
-        if kind.together:
-            for profile, idle in kind.sample.idle.items():
+        for profile, idle in kind.sample.idle.items():
+            if kind.used or kind.together:
+                self._early_row(kind, profile)[drained] -= idle
+            if kind.together:
                 self._final[kind.group, profile][drained] -= idle
-                if not kind.used:
-                    self._early[kind.group, profile][drained] -= idle
-            return
-        for (profile, _), number in kind.used:
-            self._final[kind.group, profile][drained] += number
+        if not kind.together:
+            for (profile, _), number in kind.used:
+                self._final[kind.group, profile][drained] += number
+
+    def _early_row(self, kind: Kind, profile: str) -> Row:
+        row = self._stocks.row(kind, profile)
+        return self._early[kind.group, profile] if row is None else row
 
     def _add_targets(self) -> None:
         places: dict[Place, Row] = defaultdict(dict)
         limits: Counter[Place] = Counter()
-        for (at, gpu), column in self.columns.relaid.items():
-            place = self.columns.place_of(at, gpu)
+        for (at, late, gpu), column in self.columns.relaid.items():
+            place = (self.kinds[at].group, gpu.model, late)
             places[place][column] = -1.0
             limits[place] += int(self.program.limits[column])
         for place, row in places.items():
@@ -160,7 +181,7 @@ class LayoutProgram:
         """Moved and pending pods spread over the groups that may take them."""
         groups = {kind.group for kind in self.kinds}
         moving: dict[Shape, Row] = defaultdict(dict)
-        for at, drained in self.columns.drained.items():
+        for (at, _), drained in self.columns.drained.items():
             for shape, number in self.kinds[at].used:
                 moving[shape][drained] = -float(number)
         for shape in sorted(moving, key=_name_shape):
@@ -193,11 +214,14 @@ class LayoutProgram:
 
     def _add_supply(self) -> None:
         """No group gives out more instances than it has: at the end, and while pods are moving."""
-        for rows in (self._early, self._final):
+        for rows, idle, asked in (
+            (self._early, self._early_idle, self._moving),
+            (self._final, self._idle, self.wanted),
+        ):
             for key, row in sorted(rows.items(), key=lambda one: one[0]):
-                if key[1] in self.wanted:
+                if key[1] in asked:
                     weights = {column: -weight for column, weight in row.items() if weight}
-                    self.program.add_row(weights, high=float(self._idle[key]))
+                    self.program.add_row(weights, high=float(idle[key]))
 
 
 def weigh(costs: Row, values: tuple[int, ...]) -> int:

@@ -267,6 +267,7 @@ class NodeReading:
             used=tuple(sorted(used.items(), key=lambda one: (one[0][0], sorted(one[0][1])))),
             fixed=fixed,
             together=together,
+            site=self.node.name,
             cost=sum(self.facts.cost(pod, self.model) for pod in pods),
         )
         return Seat(block, self.node, positions, tuple(pods), whole)

@@ -11,21 +11,19 @@ from apps.planner.mig.models import MigModel
 from apps.planner.mig.targets import Target
 
 Place = tuple[str, MigModel, bool]
-"""(group, model, whether pods must leave first): GPUs of one place share their new layouts."""
+"""(group, model, whether moved pods come too early for it): GPUs of one place share new layouts."""
 
 
 @dataclass(slots=True)
 class Columns:
-    """Which column of the program stands for what. Kinds by their position."""
+    """Which column of the program stands for what. Kinds by their position, with whether it is late:
+    relaid only when the moves are done."""
 
     kinds: list[Kind]
-    drained: dict[int, int] = field(default_factory=dict)
-    relaid: dict[tuple[int, CutGpu], int] = field(default_factory=dict)
+    drained: dict[tuple[int, bool], int] = field(default_factory=dict)
+    relaid: dict[tuple[int, bool, CutGpu], int] = field(default_factory=dict)
     targets: dict[tuple[Place, Target], int] = field(default_factory=dict)
     unmet: list[int] = field(default_factory=list)
-
-    def place_of(self, at: int, gpu: CutGpu) -> Place:
-        return (self.kinds[at].group, gpu.model, bool(self.kinds[at].used))
 
 
 def read_choice(search: Columns, values: Sequence[int]) -> Choice:
@@ -33,14 +31,15 @@ def read_choice(search: Columns, values: Sequence[int]) -> Choice:
     layouts: dict[Place, list[Target]] = defaultdict(list)
     for (place, target), column in search.targets.items():
         layouts[place] += [target] * values[column]
-    for at, kind in enumerate(search.kinds):
-        if kind.fixed:
-            continue
-        numbers = {gpu: values[search.relaid[at, gpu]] for gpu, _ in kind.gpus}
-        blocks = kind.blocks[: values[search.drained[at]]]
-        for gpu, number in numbers.items():
-            for block, position in _seats(blocks, gpu)[:number]:
-                target = _take(layouts[search.place_of(at, gpu)], gpu)
+    begun: Counter[int] = Counter()
+    for (at, is_late), column in search.drained.items():
+        kind = search.kinds[at]
+        blocks = kind.blocks[begun[at] : begun[at] + values[column]]
+        begun[at] += len(blocks)
+        for gpu, _ in kind.gpus:
+            targets = layouts[kind.group, gpu.model, is_late]
+            for block, position in _seats(blocks, gpu)[: values[search.relaid[at, is_late, gpu]]]:
+                target = _take(targets, gpu)
                 choice.relaid.setdefault(block.key, {})[position] = target[0]
                 choice.whole += gpu.whole
                 choice.uncut += target[1] - gpu.uncut

@@ -44,10 +44,11 @@ def best_choice(blocks, wants, profiles, max_moves=None):
 def _unmet(blocks, choice, wants):
     """Compute slices that stay unmet, by rank; None if a moved pod finds no instance."""
     early, final, moved = Counter(), Counter(), Counter()
+    closed = {block.site for block, new in zip(blocks, choice, strict=True) if new and block.used} - {""}
     for block, new in zip(blocks, choice, strict=True):
         for profile, number in new[0] if new else block.idle.items():
             final[block.group, profile] += number
-            if not (new and block.used):
+            if not (new and block.used) and block.site not in closed:
                 early[block.group, profile] += number
         if new:
             for shape, number in block.used:

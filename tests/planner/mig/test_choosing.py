@@ -32,7 +32,7 @@ def gpu(model, layout):
     return CutGpu(model, counts_of(layout), uncut_slices(model, layout), whole=not layout)
 
 
-def random_block(rng, key, model, group="a", groups=(frozenset("a"),)):
+def random_block(rng, key, model, group="a", groups=(frozenset("a"),), site=""):
     layout = rng.choice(list_layouts(model, PLAIN[model.name]))
     used = Counter((cut.profile, rng.choice(groups)) for cut in layout if rng.random() < 0.4)
     return Block(
@@ -42,6 +42,7 @@ def random_block(rng, key, model, group="a", groups=(frozenset("a"),)):
         offered=counts_of(layout),
         used=tuple(sorted(used.items(), key=lambda one: (one[0][0], sorted(one[0][1])))),
         fixed=bool(used) and rng.random() < 0.2,
+        site=site,
     )
 
 
@@ -92,6 +93,20 @@ def test_groups_ranks_and_a_limit_of_moves_are_obeyed(seed):
     choice = choose_layouts(blocks, wants, deadline=in_time, max_moves=limit)
     assert choice.proven
     assert score(choice, wants) == best_choice(blocks, wants, PLAIN["A30-24GB"], limit)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_nothing_moves_onto_a_node_that_is_being_drained(seed):
+    rng = random.Random(3000 + seed)
+    places = [(f"{group}{number}", group) for group in "ab" for number in range(2)]
+    blocks = []
+    for at in range(4):
+        site, group = rng.choice(places)
+        blocks.append(random_block(rng, f"g{at}", A30, group, GROUPS, site))
+    wants = random_wants(rng, A30, GROUPS, [0])
+    choice = choose_layouts(blocks, wants, deadline=in_time)
+    assert choice.proven
+    assert score(choice, wants) == best_choice(blocks, wants, PLAIN["A30-24GB"])
 
 
 @pytest.mark.parametrize("seed", range(6))
