@@ -24,12 +24,14 @@ Json = dict[str, Any]
 @dataclass(frozen=True)
 class HoldFacts:
     """owned: what our label says on what is this execution's.
-    has_namespace, has_class: what a hold needs first; looked for only while there is no hold."""
+    has_namespace, has_class: what a hold needs first; looked for only while there is no hold.
+    strange_class: why a priority class of that name is not the one that a hold needs, "" if it is."""
 
     hold: Json | None
     owned: str
     has_namespace: bool = True
     has_class: bool = True
+    strange_class: str = ""
 
     @property
     def is_ours(self) -> bool:
@@ -43,7 +45,17 @@ def look_at_hold(context: Context, params: Json) -> HoldFacts:
         return HoldFacts(hold, context.owned)
     has_namespace = gateway.get_object(NAMESPACES, space) is not None
     ranked = gateway.get_object(PRIORITY_CLASSES, names.priority_class_name(params["priority"]))
-    return HoldFacts(None, context.owned, has_namespace, ranked is not None)
+    strange = _what_is_strange(ranked, params["priority"]) if ranked is not None else ""
+    return HoldFacts(None, context.owned, has_namespace, ranked is not None, strange)
+
+
+def _what_is_strange(ranked: Json, priority: int) -> str:
+    """A hold of another rank keeps no room, and one that may preempt would chase pods away."""
+    found = ranked.get("value", 0), ranked.get("preemptionPolicy")
+    if found == (priority, "Never"):
+        return ""
+    name = ranked["metadata"]["name"]
+    return f"Priority class {name} has value {found[0]} and preemption {found[1]}, not {priority} and Never."
 
 
 def repair_hold(facts: HoldFacts, params: Json) -> Decision | None:
@@ -54,6 +66,8 @@ def repair_hold(facts: HoldFacts, params: Json) -> Decision | None:
             return act("create_namespace", "make the console's own namespace")
         if not facts.has_class:
             return act("create_class", f"make the priority class for holds of rank {params['priority']}")
+        if facts.strange_class:
+            return stop(facts.strange_class, "Delete that priority class (holds alone use it), then resume.")
         return act("create_hold", f"put a paper hold for {params['pod']} into the queue")
     if not facts.is_ours or node_of(hold):
         return stop(

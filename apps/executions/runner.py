@@ -58,9 +58,24 @@ def advance(execution_id: int, *, seconds: float | None = None) -> bool:
         log.warning("left to another runner", execution=execution_id, reason=str(error))
     except ConnectionFailed as error:
         log.warning("the cluster cannot be opened", execution=execution_id, reason=str(error))
+        _end_untouched(lease, str(error))
     finally:
         locks.release(lease)
     return True
+
+
+def _end_untouched(lease: locks.Lease, reason: str) -> None:
+    """Without any way into the cluster an execution that has no steps yet can still end."""
+    execution = _load(lease)
+    ends = {
+        State.QUEUED: State.FAILED,
+        State.PREFLIGHT: State.FAILED,
+        State.CANCELLING: State.CANCELLED,
+        State.ROLLING_BACK: State.ROLLED_BACK,
+    }
+    if execution.state in ends and not execution.steps.exists():
+        ended = ends[State(execution.state)]
+        ledger.move_execution(lease, ended, f"{execution.state_reason} Nothing was touched. {reason}".strip())
 
 
 def _visit(lease: locks.Lease, limit: float) -> None:

@@ -242,6 +242,31 @@ def test_a_pod_that_came_behind_our_gate_after_its_move_was_over_is_freed_by_the
     assert verify_chain().is_intact
 
 
+def test_a_priority_class_that_could_preempt_is_not_used_for_a_hold(stage):
+    execution, _ = stage.start()
+    carry_until(execution, lambda: have_steps(execution))
+    priority = step_of(execution, StepKind.HOLD_TARGET).params["priority"]
+    body = {"metadata": {"name": names.priority_class_name(priority)}, "value": priority}
+    body["preemptionPolicy"] = "PreemptLowerPriority"
+    stage.simulated.ask("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+    carry(execution)
+    assert execution.state == ExecutionState.NEEDS_HUMAN, stage.told(execution)
+    assert "PreemptLowerPriority, not" in execution.state_reason
+    assert stage.evicted() == []
+
+
+@pytest.mark.parametrize("stop", ["cancel", "roll_back", ""])
+def test_without_a_way_into_the_cluster_an_execution_that_touched_nothing_still_ends(stage, stop):
+    execution, _ = stage.start()
+    type(stage.cluster).objects.update(credential=b"unreadable")
+    if stop:
+        getattr(services, stop)(execution_id=execution.pk, actor=stage.operator, reason="no way in")
+    carry(execution, seconds=5)
+    ended = {"cancel": ExecutionState.CANCELLED, "roll_back": ExecutionState.ROLLED_BACK}
+    assert execution.state == ended.get(stop, ExecutionState.FAILED)
+    assert "Nothing was touched" in execution.state_reason
+
+
 def test_pages_are_told_when_the_dry_runs_of_a_plan_are_in(stage):
     plan, _ = stage.approved_plan()
     type(plan).objects.update(state=PlanState.PROPOSED)
