@@ -18,7 +18,7 @@ from apps.clusters.api import CLUSTER, cluster_asked
 from apps.fragmentation.models import Report
 from apps.fragmentation.queries import latest_report, series
 from apps.fragmentation.serializers import ReportSerializer, TrendPointSerializer
-from apps.fragmentation.trends import RANGES, Scope, as_point, thinned, with_part
+from apps.fragmentation.trends import RANGES, Scope, as_point, trend_of, with_part
 
 DEFAULT_SPAN = timedelta(hours=24)
 
@@ -64,8 +64,7 @@ class FragmentationViewSet(GenericViewSet):
             rows = self.paginate_queryset(with_part(series(cluster, _since(request)), scope)) or []
             page = [as_point(row) for row in rows]
         else:
-            now = timezone.now()
-            points = thinned(cluster, since=now - _span(request, asked), until=now, scope=scope)
+            points = trend_of(cluster, _span(request, asked), until=timezone.now(), scope=scope)
             page = self.paginate_queryset(points) or []
         return self.get_paginated_response(TrendPointSerializer(page, many=True).data)
 
@@ -78,12 +77,12 @@ def _scope(request: Request) -> Scope:
     return Scope(**names)
 
 
-def _span(request: Request, asked: str) -> timedelta:
+def _span(request: Request, asked: str) -> str:
     if "since" in request.query_params:
         raise ValidationError({"range": ["give either range or since, not both"]})
     if asked not in RANGES:
         raise ValidationError({"range": [f"choose one of {', '.join(RANGES)}"]})
-    return RANGES[asked]
+    return asked
 
 
 def _since(request: Request) -> datetime:

@@ -11,8 +11,9 @@ best, by lost capacity and by the largest gang, and both edges of every gap.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
@@ -43,6 +44,9 @@ RANGES = {
 }
 BUCKETS = 72
 """Times four picks a bucket: under 300 points."""
+TICKS = 720
+REMEMBERED_FROM = 60.0
+"""Ranges whose tick is shorter (seconds) are read anew each time; that takes a blink."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +127,57 @@ def gap_of(span: timedelta) -> timedelta:
     return max(timedelta(seconds=settings.SNAPSHOT_STALE_SECONDS), span / (4 * BUCKETS))
 
 
+def trend_of(cluster: Cluster, span: str, *, until: datetime, scope: Scope = Scope()) -> list[TrendPoint]:
+    """The trend over one of RANGES, oldest first. What is long past is remembered for a while.
+
+    Thinning a month takes seconds and a page asks again with every report, so of a long range only
+    what came after the last tick is read anew. Ticks are a 720th of the range: less than a pixel.
+    """
+    length = RANGES[span]
+    since = until - length
+    tick = datetime.fromtimestamp(until.timestamp() // _tick(length) * _tick(length), UTC)
+    if _tick(length) < REMEMBERED_FROM:
+        return thinned(cluster, since=since, until=until, scope=scope)
+    settled = _settled(cluster.pk, span, scope, tick)
+    fresh = thinned(cluster, since=tick, until=until, scope=scope, span=length)
+    return [point for point in _join(settled, fresh, gap_of(length)) if point.seen_until >= since]
+
+
+def _tick(length: timedelta) -> float:
+    return length.total_seconds() / TICKS
+
+
+@lru_cache(maxsize=32)
+def _settled(cluster_id: int, span: str, scope: Scope, tick: datetime) -> list[TrendPoint]:
+    cluster = Cluster(pk=cluster_id)
+    return thinned(cluster, since=tick - RANGES[span], until=tick, scope=scope)
+
+
+def _join(settled: list[TrendPoint], fresh: list[TrendPoint], gap: timedelta) -> list[TrendPoint]:
+    """fresh begins with the report that held at the tick, if one did: then it stands in both."""
+    if not fresh or not settled:
+        return settled + fresh
+    again = {point.report_id for point in fresh}
+    known = {point.report_id: point.after_gap for point in settled}
+    kept = [point for point in settled if point.report_id not in again]
+    first, ended = fresh[0], (kept or settled)[-1].seen_until
+    after_gap = known.get(first.report_id, first.measured_at - ended > gap)
+    return [*kept, replace(first, after_gap=after_gap), *fresh[1:]]
+
+
 def thinned(
-    cluster: Cluster, *, since: datetime, until: datetime, scope: Scope = Scope()
+    cluster: Cluster,
+    *,
+    since: datetime,
+    until: datetime,
+    scope: Scope = Scope(),
+    span: timedelta | None = None,
 ) -> list[TrendPoint]:
-    """The trend from `since` to `until` in about 300 points at most, oldest first.
+    """The trend from `since` to `until`, oldest first; about 300 points at most in each `span` (all of it).
 
     The first one may be older: the report that still held at `since`.
     """
-    span = until - since
+    span = span or until - since
     begin = _holding_at(cluster, since)
     found = Report.objects.filter(cluster=cluster, measured_at__gte=begin, measured_at__lte=until)
     picked = _pick(found, scope, span / BUCKETS, gap_of(span))

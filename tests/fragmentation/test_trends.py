@@ -115,3 +115,29 @@ def test_other_clusters_and_other_times_stay_out(cluster):
     reports(shop, (60, part()))
     reports(cluster, (7200, part()))
     assert thinned(cluster, **hours(1)) == []
+
+
+@pytest.mark.parametrize("span", ["1h", "24h", "7d", "30d"])
+def test_a_long_range_is_read_once_and_goes_on_with_every_report(cluster, span):
+    reports(cluster, *((at * 600, part(lost=1000 + at)) for at in range(-30, 0)), lasting=600)
+    late = NOON + timedelta(seconds=30)
+    before = trends.trend_of(cluster, span, until=late)
+    assert before == thinned(cluster, since=late - trends.RANGES[span], until=late)
+    reports_after = Report.objects.order_by("-measured_at").first()
+    Report.objects.filter(pk=reports_after.pk).update(seen_until=NOON + timedelta(seconds=20))
+    Report.objects.create(
+        cluster=cluster, snapshot_id=99, measured_at=NOON + timedelta(seconds=20),
+        seen_until=NOON + timedelta(seconds=25), fragmentation_milli=5, idle_milli=8000, total_milli=16_000,
+        body=part(lost=5),
+    )  # fmt: skip
+    after = trends.trend_of(cluster, span, until=late)
+    assert (after[-1].snapshot_id, after[-1].fragmentation_milli) == (99, 5)
+    assert after[-2].seen_until == NOON + timedelta(seconds=20)
+    assert [point.report_id for point in after[:-1]] == [point.report_id for point in before]
+    assert not any(point.after_gap for point in after)
+
+
+def test_a_gap_across_the_last_tick_stays_a_gap(cluster):
+    reports(cluster, (-50_000, part()), (-40_000, part()), (10, part()))
+    points = trends.trend_of(cluster, "7d", until=NOON + timedelta(seconds=30))
+    assert [point.after_gap for point in points] == [False, True, True]

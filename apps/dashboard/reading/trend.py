@@ -19,7 +19,7 @@ from apps.executions.models import Execution
 from apps.executions.queries import executions_for
 from apps.executions.states import ExecutionState
 from apps.fragmentation.models import Report
-from apps.fragmentation.trends import RANGES, Scope, TrendPoint, thinned
+from apps.fragmentation.trends import RANGES, Scope, TrendPoint, trend_of
 
 MARKED = {
     ExecutionState.SUCCEEDED: "carried out",
@@ -115,7 +115,7 @@ def read_trend(user: User, cluster: Cluster, row: Snapshot | None, span: str, sc
     """row: the newest snapshot; its report goes on for as long as the cluster is seen unchanged."""
     until = timezone.now()
     since = until - RANGES[span]
-    points = thinned(cluster, since=since, until=until, scope=scope)
+    points = trend_of(cluster, span, until=until, scope=scope)
     runs = _split(points, since, until, row)
     return Trend(
         span=span,
