@@ -2,7 +2,7 @@
 
     python -m benchmarks.mig [--seed 1] [--most 200] [--step 1] [--seconds 10] [--compare 12]
 
-Each cluster: GPUs cut at random, a part of the instances in use, random pods pending. Up to
+Each cluster: nodes of 8 GPUs cut at random, a part of the instances in use, random pods pending. Up to
 `--compare` GPUs the answer is compared with a plain formulation (one binary variable per GPU and
 layout, no grouping), whose time is the baseline of the ratio.
 """
@@ -13,17 +13,20 @@ import argparse
 import random
 import statistics
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 
 from apps.planner.mig.blocks import Block, Choice, CutGpu, Want
 from apps.planner.mig.catalogue import MODELS
 from apps.planner.mig.choosing import choose_layouts
-from apps.planner.mig.layouts import counts_of, list_full_layouts, list_layouts, uncut_slices
+from apps.planner.mig.layouts import Counts, counts_of, list_full_layouts, list_layouts, uncut_slices
 from apps.planner.program import Program
 
 MODEL = MODELS["A100-40GB"]
 PROFILES = ("1g.5gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb")
 HERE = frozenset("a")
+
+
+PER_NODE = 8
 
 
 def make_cluster(rng: random.Random, size: int) -> tuple[list[Block], list[Want]]:
@@ -42,6 +45,7 @@ def make_cluster(rng: random.Random, size: int) -> tuple[list[Block], list[Want]
                 offered=counts_of(layout),
                 used=tuple(((profile, HERE), number) for profile, number in sorted(used.items())),
                 fixed=bool(used) and rng.random() < 0.1,
+                site=f"n{at // PER_NODE:03}",
             )
         )
     slices = demand * sum(7 - _slices_in_use(block) for block in blocks)
@@ -60,47 +64,72 @@ def _slices_in_use(block: Block) -> int:
     return sum(number * MODEL.by_name[profile].compute_slices for (profile, _), number in block.used)
 
 
-def solve_plainly(blocks: list[Block], wants: list[Want], seconds: float) -> tuple[tuple[int, ...], bool]:
-    """The same question with one variable per GPU and layout: (unmet, reconfigurations, moves), proven."""
-    targets = sorted({counts_of(layout) for layout in list_full_layouts(MODEL, (*PROFILES, "1g.10gb"))})
-    program, unmet, relaid, moves = Program(), {}, {}, {}
-    early: dict[str, dict[int, float]] = {name: {} for name in MODEL.by_name}
-    final: dict[str, dict[int, float]] = {name: {} for name in MODEL.by_name}
-    idle: Counter[str] = Counter()
-    for block in blocks:
-        idle.update(block.idle)
-        choices = [] if block.fixed else targets
+class PlainProgram:
+    """The same question with one binary variable per GPU and layout, and nothing grouped."""
+
+    def __init__(self, blocks: list[Block], wants: list[Want]) -> None:
+        self.program = Program()
+        self.unmet: dict[int, float] = {}
+        self.relaid: dict[int, float] = {}
+        self.moves: dict[int, float] = {}
+        self.moved: dict[str, dict[int, float]] = {name: {} for name in MODEL.by_name}
+        self.final: dict[str, dict[int, float]] = {name: {} for name in MODEL.by_name}
+        self.stocks: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
+        self.closed = {block.site: self.program.add_column(0.0, 1.0) for block in blocks}
+        self.idle, self.idle_at = Counter[str](), Counter[tuple[str, str]]()
+        full = list_full_layouts(MODEL, (*PROFILES, "1g.10gb"))
+        for block in blocks:
+            self._add_gpu(block, sorted({counts_of(layout) for layout in full}))
+        self._add_pods(wants)
+
+    def solve(self, seconds: float) -> tuple[tuple[int, ...], bool]:
+        """((unmet compute slices, reconfigurations, moves), whether all three are proven)."""
+        end = time.monotonic() + seconds
+        found, proven = [], True
+        for costs in (self.unmet, self.relaid, self.moves):
+            self.program.set_costs(costs)
+            solution = self.program.solve(lambda: time.monotonic() > end)
+            if solution is None or not solution.values:
+                return (), False
+            proven = proven and solution.proven
+            found.append(round(sum(cost * solution.values[column] for column, cost in costs.items())))
+            self.program.add_row(costs, high=float(found[-1]))
+        return tuple(found), proven
+
+    def _add_gpu(self, block: Block, targets: list[Counts]) -> None:
+        self.idle.update(block.idle)
+        self.idle_at.update({(block.site, name): number for name, number in block.idle.items()})
+        if block.fixed:
+            return
         used = {profile: number for (profile, _), number in block.used}
-        columns = {program.add_column(0.0, 1.0): dict(target) for target in choices}
-        if columns:
-            program.add_row(dict.fromkeys(columns, 1.0), high=1.0)
+        columns = {self.program.add_column(0.0, 1.0): dict(target) for target in targets}
+        self.program.add_row(dict.fromkeys(columns, 1.0), high=1.0)
+        if used:
+            self.program.add_row({**dict.fromkeys(columns, 1.0), self.closed[block.site]: -1.0}, high=0.0)
         for column, target in columns.items():
-            relaid[column], moves[column] = 1.0, float(block.pods)
+            self.relaid[column], self.moves[column] = 1.0, float(block.pods)
             for name in MODEL.by_name:
                 left, want, new = block.idle.get(name, 0), used.get(name, 0), target.get(name, 0)
-                final[name][column] = float(left + want - new)
-                early[name][column] = float(left + want - (0 if block.used else new))
-    for want in wants:
-        column = program.add_column(0.0, float(want.number))
-        unmet[column] = float(want.worth)
-        final[want.shape[0]][column] = -1.0
-        idle_now = idle[want.shape[0]]
-        program.add_row(final[want.shape[0]], high=float(idle_now - want.number))
-    for name in MODEL.by_name:
-        program.add_row(early[name], high=float(idle[name]))
-        if name not in {want.shape[0] for want in wants}:
-            program.add_row(final[name], high=float(idle[name]))
-    end = time.monotonic() + seconds
-    found, proven = [], True
-    for costs in (unmet, relaid, moves):
-        program.set_costs(costs)
-        solution = program.solve(lambda: time.monotonic() > end)
-        if solution is None or not solution.values:
-            return (), False
-        proven = proven and solution.proven
-        found.append(round(sum(cost * solution.values[column] for column, cost in costs.items())))
-        program.add_row(costs, high=float(found[-1]))
-    return tuple(found), proven
+                self.final[name][column] = float(left + want - new)
+                self.moved[name][column] = float(want)
+                self.stocks[block.site, name][column] = float(left - (0 if used else new))
+
+    def _add_pods(self, wants: list[Want]) -> None:
+        for want in wants:
+            name, number = want.shape[0], float(want.number)
+            column = self.program.add_column(0.0, number)
+            self.unmet[column] = float(want.worth)
+            self.final[name][column] = -1.0
+            self.program.add_row(self.final[name], high=float(self.idle[name] - want.number))
+        for (site, name), row in self.stocks.items():
+            lent = self.program.add_column(0.0, 7.0 * PER_NODE)
+            self.program.add_row({lent: 1.0, **row}, high=float(self.idle_at[site, name]))
+            self.program.add_row({lent: 1.0, self.closed[site]: 7.0 * PER_NODE}, high=7.0 * PER_NODE)
+            self.moved[name][lent] = -1.0
+        for name in MODEL.by_name:
+            self.program.add_row(self.moved[name], high=0.0)
+            if name not in {want.shape[0] for want in wants}:
+                self.program.add_row(self.final[name], high=float(self.idle[name]))
 
 
 def score(choice: Choice, wants: list[Want]) -> tuple[int, ...]:
@@ -141,7 +170,7 @@ def measure(size: int, options: argparse.Namespace) -> tuple[int, bool, float, f
     if size > options.compare:
         return size, choice.proven, seconds, None
     begun = time.monotonic()
-    plain, proven = solve_plainly(blocks, wants, 60.0)
+    plain, proven = PlainProgram(blocks, wants).solve(60.0)
     if proven and choice.proven and plain != score(choice, wants):
         raise SystemExit(f"{size} GPUs: {score(choice, wants)} here, {plain} by the plain formulation")
     return size, choice.proven, seconds, time.monotonic() - begun

@@ -108,30 +108,36 @@ def _check_users(snapshot: Snapshot, plan: Plan) -> list[str]:
     for one in plan.reconfigurations:
         node = snapshot.nodes[one.node]
         gpu = next(gpu for gpu in node.gpus if gpu.index == one.index)
-        users = _users(snapshot, node, gpu)
         gone = moved if one.after_moves else set()
         faults += [
-            f"GPU {one.index} of {one.node} is relaid while {pod.key} uses it"
-            for pod in users
-            if pod.uid not in gone
+            f"GPU {one.index} of {one.node} is relaid while {who} uses it"
+            for uid, who in sorted(_users(snapshot, node, gpu).items())
+            if uid not in gone
         ]
     return faults
 
 
-def _users(snapshot: Snapshot, node: Node, gpu: Gpu) -> list[Pod]:
-    """The pods that hold the GPU or a part of it; everybody on the node where that is not known."""
-    guests = [pod for pod in snapshot.pods_on(node.name) if wants_device(pod) and not pod.hold]
-    if len(node.gpus) == 1:
-        return guests
-    devices = {uuid for other in node.gpus for uuid in _uuids(other)}
+def _users(snapshot: Snapshot, node: Node, gpu: Gpu) -> dict[str, str]:
+    """Who holds the GPU or a part of it, name by uid; everybody on the node where that is not known."""
     mine = _uuids(gpu)
-    found: Counter[str] = Counter()
-    for holding in node.holdings or ():
-        found[holding.pod_uid] += holding.device in devices
-    if any(found[pod.uid] < _devices(pod, node) for pod in guests):
-        return guests
-    holders = {holding.pod_uid for holding in node.holdings or () if holding.device in mine}
-    return [pod for pod in guests if pod.uid in holders]
+    everybody = {pod.uid: pod.key for pod in snapshot.pods_on(node.name) if _may_hold(pod)}
+    named = {
+        holding.pod_uid: everybody.get(holding.pod_uid, "somebody")
+        for holding in node.holdings or ()
+        if holding.device in mine
+    }
+    if len(node.gpus) == 1:
+        return {**named, **everybody}
+    devices = {uuid for other in node.gpus for uuid in _uuids(other)}
+    found = Counter(holding.pod_uid for holding in node.holdings or () if holding.device in devices)
+    if any(found[uid] < _devices(snapshot.pods[uid], node) for uid in everybody):
+        return {**named, **everybody}
+    return named
+
+
+def _may_hold(pod: Pod) -> bool:
+    """Devices by resource claim stand in no request, but they make the pod stay."""
+    return not pod.hold and (wants_device(pod) or any("(DRA)" in reason for reason in pod.protections))
 
 
 def _uuids(gpu: Gpu) -> set[str]:

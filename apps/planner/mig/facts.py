@@ -28,6 +28,8 @@ WHOLE_GPU = "nvidia.com/gpu"
 STATE = "nvidia.com/mig.config.state"
 BUSY_STATES = ("pending", "rebooting", "failed")
 PAUSED = "paused-for-mig-change"
+MOST_INSTANCES = 8  # on one GPU of any model
+BY_CLAIM = "(DRA)"  # devices that come by a resource claim stand in no request
 
 
 def asked_profiles(pod: Pod) -> dict[str, int]:
@@ -145,6 +147,8 @@ def why_left_alone(node: Node) -> str:
     seen = Counter(one.profile for gpu in node.gpus for one in gpu.instances)
     healthy = Counter(one.profile for gpu in node.gpus if gpu.healthy for one in gpu.instances)
     offered = Counter(offered_profiles(node))
+    if offered.total() > MOST_INSTANCES * len(node.gpus):
+        return "it offers more MIG instances than its GPUs can hold."
     if seen and offered not in (seen, healthy):
         return "the instances seen on its GPUs are not those that the kubelet offers."
     return ""
@@ -163,7 +167,9 @@ class NodeReading:
 
     def __init__(self, facts: MigFacts, node: Node, model: MigModel) -> None:
         self.facts, self.node, self.model = facts, node, model
-        self.pods = [pod for pod in facts.snapshot.pods_on(node.name) if asks_gpu(pod) and not pod.hold]
+        guests = [pod for pod in facts.snapshot.pods_on(node.name) if not pod.hold]
+        self.pods = [pod for pod in guests if asks_gpu(pod)]
+        self.has_strangers = any(BY_CLAIM in reason for pod in guests for reason in pod.protections)
         self.offered = offered_profiles(node)
         self.has_layouts = any(gpu.instances for gpu in node.gpus) or not self.offered
         self.holders = self._read_holders()
@@ -212,6 +218,15 @@ class NodeReading:
                 found[at].append(pod)
         return found
 
+    def _is_held_by_stranger(self, positions: tuple[int, ...]) -> bool:
+        """Whether somebody holds a GPU without asking for one in his requests: it stays as it is."""
+        known = {pod.uid for pod in self.pods}
+        gpus = [self.node.gpus[at] for at in positions]
+        devices = {one.uuid for gpu in gpus for one in gpu.instances} | {gpu.uuid for gpu in gpus}
+        return self.has_strangers or any(
+            holding.device in devices and holding.pod_uid not in known for holding in self.node.holdings or ()
+        )
+
     def _gpu_seat(self, at: int) -> Seat:
         assert self.holders is not None
         gpu = self.node.gpus[at]
@@ -250,6 +265,7 @@ class NodeReading:
     ) -> Seat:
         used: Counter[Shape] = Counter()
         fixed = any(not self.node.gpus[at].healthy for at in positions)
+        fixed = fixed or self._is_held_by_stranger(positions)
         for pod in pods:
             shape = self.facts.shape_of(pod)
             if shape is None or not self.facts.rules.judge(pod).movable:

@@ -16,7 +16,7 @@ from apps.planner.mig.blocks import Want
 from apps.planner.mig.catalogue import MODELS
 from apps.planner.mig.choosing import choose_layouts
 from apps.planner.mig.describing import Found, as_plan
-from apps.planner.mig.facts import MigFacts, asked_profiles
+from apps.planner.mig.facts import MOST_INSTANCES, MigFacts, asked_profiles
 from apps.planner.mig.seating import Seating
 from apps.planner.plan import Goal, Plan, Refusal
 from apps.planner.program import Deadline
@@ -24,6 +24,7 @@ from apps.planner.snapshot import Snapshot
 from apps.planner.waiting import group_pending
 
 MOST_ROUNDS = 20
+MOST_GPUS = 64  # on one node
 
 
 def plan_mig(
@@ -60,6 +61,8 @@ def _waiting(snapshot: Snapshot) -> tuple[dict[str, tuple[Pod, ...]], list[Refus
         obstacle = find_obstacle(snapshot, key, pods)
         if asked - known:
             obstacle = f"No GPU model is known to have the MIG profile {min(asked - known)[:40]}."
+        elif max(_size([pod]) for pod in pods) > MOST_INSTANCES * MOST_GPUS:
+            obstacle = "It asks for more MIG instances than any node has."
         if obstacle:
             refused.append(Refusal(key, obstacle))
         else:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from apps.planner.inventory import Gpu, Holding
 from apps.planner.mig.catalogue import MODELS
 from apps.planner.mig.layouts import list_full_layouts
 from apps.planner.mig.planning import plan_mig
@@ -104,6 +105,31 @@ def test_where_layouts_are_unknown_all_gpus_of_the_node_are_relaid():
         (0, {}, True),
         (1, {}, True),
     ]
+
+
+def test_a_gpu_held_without_a_request_is_left_as_it_is():
+    drawn = mig_cluster({"n1": ["1g@0 1g@1", "2g@0"]}, wanting("3g"))
+    node = drawn.nodes["n1"]
+    held = replace(node, holdings=(Holding("uid-nobody", "MIG-n1-0-1"),))
+    plan = solve(replace(drawn, nodes={"n1": held}))
+    assert [one.index for one in plan.reconfigurations] == [1]
+    wrong = spoil(plan, index=0, gpu="GPU-n1-0", before={"1g.5gb": 2})
+    assert "while somebody uses it" in " ".join(check_plan(replace(drawn, nodes={"n1": held}), wrong))
+
+
+def test_where_devices_come_by_claims_nothing_is_relaid():
+    claimer = wanting("1g", name="claimer", requests={"cpu": 100}, node_name="n1", phase="Running")
+    claimer = [replace(claimer[0], protections=("its devices come by resource claims (DRA), so it stays",))]
+    plan = solve(mig_cluster({"n1": ["1g@0 1g@1", "2g@0"]}, wanting("3g"), claimer))
+    assert (cuts(plan), plan.unlocked) == ([], ())
+
+
+def test_absurd_numbers_are_refused():
+    plan = solve(mig_cluster({"n1": ["1g@0"]}, wanting("3g", requests={"nvidia.com/mig-3g.20gb": 10**12})))
+    assert "more MIG instances than any node has" in plan.refused[0].reason
+    facts = {"n1": {"allocatable": {"nvidia.com/mig-1g.5gb": 10**12}, "gpus": (Gpu(0, "GPU-0", 40960),)}}
+    plan = solve(mig_cluster({"n1": ["1g@0"]}, wanting("3g"), facts=facts))
+    assert any("more MIG instances than its GPUs can hold" in one for one in plan.relaxed)
 
 
 @pytest.mark.parametrize(
