@@ -165,7 +165,8 @@ def _draw_gang(trend: Trend, wanted: tuple[int, str] | None) -> Figure:
         for run in trend.runs
     ]
     most = max((point.gang_gpus for point in trend.points), default=0)
-    axis = gpu_axis(max(most, wanted[0] if wanted else 0, 1))
+    one_pod = trend.last.largest_gang["gpus_per_pod"] if trend.last else 1
+    axis = gpu_axis(max(most, wanted[0] if wanted else 0, one_pod))
     labels, shapes = [], []
     heights = [float(trend.last.gang_gpus)] if trend.last else []
     if wanted:
