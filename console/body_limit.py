@@ -6,13 +6,14 @@ Django's own limit comes after the server has spooled the whole body to disk; th
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-Message = dict[str, Any]
+Scope = dict[str, Any]
+Message = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Message, Receive, Send], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LARGEST_BODY_BYTES = 2 * 1024 * 1024
 PROBLEM = json.dumps(
@@ -32,7 +33,7 @@ class BodyTooLarge(Exception):
 def limit_bodies(application: Application) -> Application:
     """The same ASGI application, which never sees more than LARGEST_BODY_BYTES of a body."""
 
-    async def limited(scope: Message, receive: Receive, send: Send) -> None:
+    async def limited(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await application(scope, receive, send)
             return
@@ -54,7 +55,7 @@ def limit_bodies(application: Application) -> Application:
     return limited
 
 
-def _announced(scope: Message) -> int:
+def _announced(scope: Scope) -> int:
     for name, value in scope["headers"]:
         if name == b"content-length" and value.isdigit():
             return int(value)
