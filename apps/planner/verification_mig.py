@@ -47,7 +47,7 @@ def _check_cut(snapshot: Snapshot, one: Reconfiguration) -> list[str]:
         faults.append(f"GPU {one.index} of {one.node} is not fit to be relaid")
     if node.mig_strategy != "mixed":
         faults.append(f"{one.node} does not offer instances by profile (mig.strategy)")
-    if dict(one.before) != dict(_instances(gpu)):
+    if dict(one.before) != dict(_instances(node, gpu)):
         faults.append(f"GPU {one.index} of {one.node} is not cut as the plan says")
     model = MODELS.get(one.model)
     try:
@@ -223,7 +223,16 @@ def _requests(pod: Pod) -> dict[str, int]:
     return {**{name: amount for name, amount in pod.requests.items() if amount > 0}, "pods": 1}
 
 
-def _instances(gpu: Gpu) -> Counter[str]:
+def _instances(node: Node, gpu: Gpu) -> Mapping[str, int]:
+    """What the GPU is cut into; the only GPU of a node, when nobody knows where, by what is offered."""
+    if len(node.gpus) == 1 and all(one.start_slice is None for one in gpu.instances):
+        offers = {name.removeprefix(PREFIX): amount for name, amount in node.allocatable.items() if amount}
+        names = {
+            _resource(row.name).removeprefix(PREFIX): row.name
+            for model in MODELS.values()
+            for row in model.profiles
+        }
+        return {names[name]: amount for name, amount in offers.items() if name in names}
     return Counter(one.profile for one in gpu.instances)
 
 

@@ -13,7 +13,8 @@ from apps.planner.costs import assess_risk
 from apps.planner.inventory import Pod
 from apps.planner.mig.blocks import Choice
 from apps.planner.mig.catalogue import warn_about
-from apps.planner.mig.facts import MigFacts, asked_profiles
+from apps.planner.mig.facts import MigFacts
+from apps.planner.mig.nodes import asked_profiles
 from apps.planner.mig.seating import Seating
 from apps.planner.ordering import order_moves
 from apps.planner.plan import Goal, HandOver, Move, Plan, Reconfiguration, Refusal

@@ -8,37 +8,29 @@ Not in here: the choice (choosing), which pod goes where (planning).
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from apps.planner.costs import CostPolicy, disruption_cost
 from apps.planner.fitting import Fitting
 from apps.planner.inventory import Gpu, Node, Pod
 from apps.planner.mig.blocks import Block, CutGpu, Shape
-from apps.planner.mig.catalogue import UnknownModel, find_model, resource_profile
+from apps.planner.mig.catalogue import UnknownModel, find_model
 from apps.planner.mig.layouts import Counts
 from apps.planner.mig.models import MigModel
+from apps.planner.mig.nodes import (
+    BY_CLAIM,
+    WHOLE_GPU,
+    asked_profiles,
+    is_guessed,
+    is_mig_node,
+    offered_profiles,
+    why_left_alone,
+)
 from apps.planner.movability import MovabilityRules
 from apps.planner.resources import asks_gpu
 from apps.planner.rooms import Rooms, is_open_node
 from apps.planner.snapshot import Snapshot
-
-MIG_PREFIX = "nvidia.com/mig-"
-WHOLE_GPU = "nvidia.com/gpu"
-STATE = "nvidia.com/mig.config.state"
-BUSY_STATES = ("pending", "rebooting", "failed")
-PAUSED = "paused-for-mig-change"
-MOST_INSTANCES = 8  # on one GPU of any model
-BY_CLAIM = "(DRA)"  # devices that come by a resource claim stand in no request
-
-
-def asked_profiles(pod: Pod) -> dict[str, int]:
-    """MIG instances that the pod asks for, by profile as the tables write it."""
-    return {
-        resource_profile(name.removeprefix(MIG_PREFIX)): amount
-        for name, amount in pod.requests.items()
-        if name.startswith(MIG_PREFIX) and amount > 0
-    }
 
 
 @dataclass(slots=True)
@@ -126,42 +118,6 @@ class MigFacts:
         ]
 
 
-def is_mig_node(node: Node) -> bool:
-    if not node.gpus or node.labels.get("nvidia.com/mig.capable") == "false":
-        return False
-    has_instances = any(gpu.instances for gpu in node.gpus) or any(offered_profiles(node).values())
-    return has_instances or node.mig_strategy in ("mixed", "single")
-
-
-def why_left_alone(node: Node) -> str:
-    """Why nothing on this node is planned, not even its idle instances; "" if it is."""
-    state = node.labels.get(STATE, "")
-    if state in BUSY_STATES or PAUSED in node.labels.values():
-        return f"a MIG change is under way or stuck there (state {state or 'paused'})."
-    if node.mig_strategy != "mixed":
-        return (
-            f"mig.strategy is {node.mig_strategy or 'unknown'}, and only mixed offers instances by profile."
-        )
-    if node.sharing or node.shares_per_gpu > 1:
-        return "its GPUs are shared in time."
-    seen = Counter(one.profile for gpu in node.gpus for one in gpu.instances)
-    healthy = Counter(one.profile for gpu in node.gpus if gpu.healthy for one in gpu.instances)
-    offered = Counter(offered_profiles(node))
-    if offered.total() > MOST_INSTANCES * len(node.gpus):
-        return "it offers more MIG instances than its GPUs can hold."
-    if seen and offered not in (seen, healthy):
-        return "the instances seen on its GPUs are not those that the kubelet offers."
-    return ""
-
-
-def offered_profiles(node: Node) -> dict[str, int]:
-    return {
-        resource_profile(name.removeprefix(MIG_PREFIX)): amount
-        for name, amount in node.allocatable.items()
-        if name.startswith(MIG_PREFIX) and amount > 0
-    }
-
-
 class NodeReading:
     """Takes one node apart into blocks."""
 
@@ -231,6 +187,8 @@ class NodeReading:
         assert self.holders is not None
         gpu = self.node.gpus[at]
         counts = tuple(sorted(Counter(one.profile for one in gpu.instances).items()))
+        if is_guessed(self.node):
+            counts = tuple(sorted(self.offered.items()))  # the capacity keeps numbers of earlier layouts
         key = f"{self.node.name}/{at:03}"
         return self._seat(key, (at,), (self._cut_gpu(counts),), counts, self.holders[at], together=False)
 
@@ -287,10 +245,3 @@ class NodeReading:
             cost=sum(self.facts.cost(pod, self.model) for pod in pods),
         )
         return Seat(block, self.node, positions, tuple(pods), whole)
-
-
-def demand_by_profile(pods: Iterable[Pod]) -> Mapping[str, int]:
-    total: Counter[str] = Counter()
-    for pod in pods:
-        total.update(asked_profiles(pod))
-    return total

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from apps.planner.inventory import Gpu, Node
 from apps.planner.mig.catalogue import UnknownModel, find_model
-from apps.planner.mig.facts import asked_profiles, offered_profiles
 from apps.planner.mig.layouts import Cut, how_many_more, uncut_slices, why_illegal
 from apps.planner.mig.models import MigModel
+from apps.planner.mig.nodes import asked_profiles, offered_profiles
 from apps.planner.rooms import is_open_node
 from apps.planner.snapshot import Snapshot
 

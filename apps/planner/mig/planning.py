@@ -16,7 +16,8 @@ from apps.planner.mig.blocks import Want
 from apps.planner.mig.catalogue import MODELS
 from apps.planner.mig.choosing import choose_layouts
 from apps.planner.mig.describing import Found, as_plan
-from apps.planner.mig.facts import MOST_INSTANCES, MigFacts, asked_profiles
+from apps.planner.mig.facts import MigFacts
+from apps.planner.mig.nodes import MOST_INSTANCES, asked_profiles
 from apps.planner.mig.seating import Seating
 from apps.planner.plan import Goal, Plan, Refusal
 from apps.planner.program import Deadline
@@ -24,6 +25,7 @@ from apps.planner.snapshot import Snapshot
 from apps.planner.waiting import group_pending
 
 MOST_ROUNDS = 20
+MOST_NAMED = 3
 MOST_GPUS = 64  # on one node
 
 
@@ -149,4 +151,16 @@ def _why_not(facts: MigFacts, pods: Sequence[Pod]) -> str:
         return f"No GPU that may be cut here has the MIG profile {names}."
     if not any(facts.allowed_groups(pod) for pod in pods):
         return "Its selectors, affinities and tolerations allow no node with MIG."
-    return f"No layouts within the limits leave room for it ({names})."
+    return f"No layouts within the limits leave room for it ({names}).{_who_stays(facts, set(asked))}"
+
+
+def _who_stays(facts: MigFacts, asked: set[str]) -> str:
+    """The first pods on GPUs that could be cut for it, each with why it may not leave, if so."""
+    said: list[str] = []
+    for seat in facts.seats.values():
+        if asked <= set(seat.block.gpus[0].model.by_name):
+            for pod in seat.pods:
+                reasons = facts.rules.judge(pod).reasons
+                said.append(f"{pod.key} on {seat.node.name}" + (f" ({reasons[0]})" if reasons else ""))
+    more = f" and {len(said) - MOST_NAMED} more" if len(said) > MOST_NAMED else ""
+    return f" In use by {', '.join(said[:MOST_NAMED])}{more}." if said else ""

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from apps.planner.fitting import Fitting, interpod_words
 from apps.planner.inventory import Pod
 from apps.planner.mig.blocks import Choice
-from apps.planner.mig.facts import MIG_PREFIX, MigFacts, asked_profiles
+from apps.planner.mig.facts import MigFacts
+from apps.planner.mig.nodes import MIG_PREFIX, asked_profiles
 from apps.planner.placement import PlannedMove
 from apps.planner.rooms import Rooms
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from apps.planner.inventory import Gpu, Holding
+from apps.planner.inventory import Gpu, Holding, MigInstance
 from apps.planner.mig.catalogue import MODELS
 from apps.planner.mig.layouts import list_full_layouts
 from apps.planner.mig.planning import plan_mig
@@ -260,3 +260,16 @@ def test_the_checker_finds_what_is_wrong_with_a_plan():
     assert "nvidia.com/mig-7g.40gb" in faults(spoil(plan, after={"3g.20gb": 2}))
     assert "has no GPU" in faults(spoil(plan, index=4))
     assert "model" in faults(spoil(plan, model="H100-80GB"))
+
+
+def test_a_refusal_names_who_uses_the_gpus():
+    plan = solve(mig_cluster({"n1": ["1g@0:A"]}, wanting("7g")))
+    assert "In use by team/n1-A on n1 (Its owner protects it.)." in plan.refused[0].reason
+
+
+def test_a_single_gpu_without_known_starts_is_cut_as_the_kubelet_offers_it():
+    stale = (MigInstance("1g.5gb"), MigInstance("3g.20gb"))
+    facts = {"n1": {"gpus": (Gpu(0, "GPU-n1-0", 40960, instances=stale),), "holdings": None}}
+    drawn = mig_cluster({"n1": ["1g@0"]}, wanting("4g"), facts=facts)
+    plan = solve(drawn)
+    assert [dict(one.before) for one in plan.reconfigurations] == [{"1g.5gb": 1}]
