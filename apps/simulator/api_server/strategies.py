@@ -127,6 +127,10 @@ def _default_job(job: dict[str, Any]) -> None:
     _default_template(job)
 
 
+def _default_priority_class(priority: dict[str, Any]) -> None:
+    priority.setdefault("preemptionPolicy", "PreemptLowerPriority")
+
+
 DEFAULTS = {
     "nodes": _default_node,
     "namespaces": _default_namespace,
@@ -139,6 +143,7 @@ DEFAULTS = {
     "jobs.batch": _default_job,
     "mutatingwebhookconfigurations.admissionregistration.k8s.io": default_webhooks,
     "validatingwebhookconfigurations.admissionregistration.k8s.io": default_webhooks,
+    "priorityclasses.scheduling.k8s.io": _default_priority_class,
     "secrets": lambda secret: secret.setdefault("type", "Opaque"),
 }
 

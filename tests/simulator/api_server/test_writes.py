@@ -226,3 +226,12 @@ def test_19_server_side_apply_knows_owners_and_conflicts(api):
     assert api.patch(path, body, APPLY, fieldManager="two").json["data"] == {"b": "9"}
     managed = {**body, "metadata": {"name": "ssa", "managedFields": [{"manager": "x"}]}}
     assert api.patch(path, managed, APPLY, fieldManager="one").code == 400
+
+
+def test_a_priority_class_preempts_unless_it_says_otherwise(api):
+    path = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    assert api.post(path, {"metadata": {"name": "a"}, "value": 1}).json["preemptionPolicy"] == (
+        "PreemptLowerPriority"
+    )
+    never = api.post(path, {"metadata": {"name": "b"}, "value": 1, "preemptionPolicy": "Never"})
+    assert never.json["preemptionPolicy"] == "Never"
