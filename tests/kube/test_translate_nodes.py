@@ -327,6 +327,13 @@ def test_mig_mixed_keeps_the_card():
     assert found.warnings == ()
 
 
+def test_a_profile_of_an_earlier_layout_that_only_capacity_still_names_is_not_there():
+    capacity = {"nvidia.com/gpu": "0", "nvidia.com/mig-1g.5gb": "2", "nvidia.com/mig-3g.20gb": "1"}
+    raw = node(capacity=capacity, labels={"nvidia.com/gpu.count": "1"})
+    raw["status"]["allocatable"]["nvidia.com/mig-3g.20gb"] = "0"
+    assert [instance.profile for instance in read(raw).gpus[0].instances] == ["1g.5gb", "1g.5gb"]
+
+
 def test_mig_single_counts_cards_not_instances():
     labels = {"nvidia.com/gpu.count": "14", "nvidia.com/mig.strategy": "single"}
     found = read(node(labels=labels, product="H100-80GB-MIG-1g.10gb", capacity={"nvidia.com/gpu": "14"}))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from apps.kube.translate.annotations import HOLDERS, LONGEST_ANNOTATION, read_holders
-from apps.kube.translate.gpus import GpuFacts, read_gpu_facts
+from apps.kube.translate.gpus import MIG_PREFIX, GpuFacts, read_gpu_facts
 from apps.kube.translate.values import Warn, child, clean, entries, quantities, seconds_of, texts
 from apps.planner.inventory import Holding, Node, Quantities, Taint
 
@@ -45,7 +45,7 @@ def read_node(raw: Mapping[str, Any], *, taken_at: float) -> ReadNode:
     annotations = texts(child(metadata, "annotations"), LONGEST_ANNOTATION)
     capacity = quantities(child(status, "capacity"), warnings.append, "capacity")
     allocatable = quantities(child(status, "allocatable"), warnings.append, "allocatable")
-    facts = read_gpu_facts(labels, annotations, {**allocatable, **capacity}, warnings.append)
+    facts = read_gpu_facts(labels, annotations, _standing(capacity, allocatable), warnings.append)
     _warn_of_lost_gpus(facts, capacity, allocatable, warnings.append)
     holdings, observed_at, valid_until = _holdings(annotations, taken_at, warnings.append)
     ready, reason, since = _readiness(status)
@@ -74,6 +74,13 @@ def read_node(raw: Mapping[str, Any], *, taken_at: float) -> ReadNode:
         warnings=tuple(warnings[:MOST_WARNINGS]),
     )
     return ReadNode(node, valid_until)
+
+
+def _standing(capacity: Quantities, allocatable: Quantities) -> Quantities:
+    """What stands in the node. Capacity says it for whole GPUs, healthy or not; for MIG instances it
+    goes on naming profiles of earlier layouts, so there what the kubelet offers counts."""
+    cut = {name: amount for name, amount in allocatable.items() if name.startswith(MIG_PREFIX)}
+    return {**allocatable, **capacity, **cut}
 
 
 def _readiness(status: Mapping[str, Any]) -> tuple[bool, str, float | None]:
