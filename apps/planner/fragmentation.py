@@ -28,7 +28,8 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class NodeFragmentation:
-    """One node's part. worth: whole GPUs that become a free node per pod to move, 0 if not movable."""
+    """One node's part. worth: its free GPUs that end up in a whole free node, per pod to
+    move; 0 where nothing is free to win or a pod may not move."""
 
     name: str
     fragmentation_milli: float
@@ -217,4 +218,4 @@ def _worth(room: Room, rules: MovabilityRules) -> float:
     guests = [pod for pod in room.pods.values() if asks_gpu(pod)]
     if not guests or not all(rules.judge(pod).movable for pod in guests):
         return 0.0
-    return len(room.usable) / len(guests)
+    return room.free_gpus / len(guests)

@@ -66,7 +66,8 @@ def test_the_sentence_names_what_waits_and_offers_the_plan_only_to_planners(view
 
 def test_each_row_says_in_words_what_it_draws(viewer, picture):
     page = text_of(log_in(viewer).get(GRID))
-    assert "5 of 8 free, largest link group 5, NVLink, moving its pods frees 2.7 GPUs for each pod" in page
+    gain = "each pod moved makes 1.7 of its free GPUs whole"
+    assert f"5 of 8 free, largest link group 5, NVLink, {gain}" in page
     assert "cordoned" in page
     assert "stale 6 min" in page
 

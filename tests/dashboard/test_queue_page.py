@@ -50,6 +50,19 @@ def test_filters_narrow_the_list_and_stay_in_the_form(viewer, picture):
     assert '<option value="3600" selected>' in client.get(f"{QUEUE}?longer=3600").content.decode()
 
 
+def test_a_wait_whose_beginning_nobody_told_is_not_made_up(viewer, cluster):
+    board = Board(now=time.time())
+    board.node("n-1", "ES . . .")
+    board.waits("L7", 1, 8, since=board.now)
+    make_picture(cluster, board.snapshot())
+    page = text_of(log_in(viewer).get(QUEUE))
+    assert "oldest not known" in page
+    assert "days" not in page
+    grid = text_of(log_in(viewer).get("/clusters/gpu-east-1/"))
+    assert ") waits. " in grid
+    assert "has waited" not in grid
+
+
 def test_the_queue_can_be_exported(viewer, picture):
     client = log_in(viewer)
     assert client.get(f"{QUEUE[:-1]}.json").json()["pending"][0]["workload"] == "default/llama-70b"

@@ -181,10 +181,10 @@ def test_what_no_waiting_shape_can_use_is_stranded():
     assert measure(cluster(drawing)).stranded_gpus == 0
 
 
-def test_a_node_is_worth_more_the_fewer_pods_stand_in_the_way():
-    report = measure(cluster("a1 a.......\na2 abcd....\na3 A......."))
+def test_a_node_is_worth_more_the_more_is_free_and_the_fewer_pods_stand_in_the_way():
+    report = measure(cluster("a1 a.......\na2 bcde....\na3 A.......\na4 ffffffff"))
 
-    assert {node.name: node.worth for node in report.nodes} == {"a1": 8, "a2": 2, "a3": 0}
+    assert {node.name: node.worth for node in report.nodes} == {"a1": 7, "a2": 1, "a3": 0, "a4": 0}
 
 
 def test_the_answer_is_json_with_the_promised_keys():

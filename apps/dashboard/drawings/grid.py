@@ -87,7 +87,7 @@ def describe(view: NodeView) -> str:
     if view.state.word != "ready":
         words.append(view.state.text)
     if view.worth:
-        words.append(f"moving its pods frees {view.worth:.1f} GPUs for each pod")
+        words.append(f"each pod moved makes {view.worth:.1f} of its free GPUs whole")
     return ", ".join(words)
 
 

@@ -43,7 +43,9 @@ def call_out(user: Any, cluster: Cluster, picture: Snapshot) -> CallOut | None:
     if not waiting:
         return None
     first = next((one for one in waiting if one.unblocking), waiting[0])
-    text = f"({shape_of(first)}) has waited {duration(seconds_since(first.since) or 0)}. {first.sentence}"
+    # A picture made from a trace or a bare dump does not say since when.
+    since = f"has waited {duration(seconds_since(first.since) or 0)}" if first.since > 0 else "waits"
+    text = f"({shape_of(first)}) {since}. {first.sentence}"
     if first.unblocking:
         text += f" {first.unblocking}"
     plan = open_plan_for(user, cluster, first.key)

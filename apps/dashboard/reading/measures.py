@@ -22,8 +22,8 @@ class GangRoom:
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """worth: by node, GPUs that become one free node for each pod moved. blocked: by node, the share of the
-    wanted shapes (weighted) that cannot use what is idle there."""
+    """worth: by node, its free GPUs that become part of a whole free node, for each pod moved.
+    blocked: by node, the share of the wanted shapes (weighted) that cannot use what is idle there."""
 
     report_id: int | None = None
     worth: Mapping[str, float] = field(default_factory=dict)

@@ -36,7 +36,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """worth: GPUs that become one free node for each pod moved, None when nothing can be gained.
+    """worth: free GPUs that become part of a whole free node for each pod moved, None when nothing is won.
 
     blocked: share (0 to 1) of the wanted shapes that cannot use a free GPU here, None when not
     measured. link: the class that `group` counts, None if unknown.

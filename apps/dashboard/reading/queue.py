@@ -61,7 +61,8 @@ class QueueLine:
 
 
 def describe_waiting(position: int, waiting: WaitingWorkload) -> QueueLine:
-    seconds = seconds_since(waiting.since) or 0.0
+    # 0: a trace or a bare dump does not say since when.
+    seconds = (seconds_since(waiting.since) or 0.0) if waiting.since > 0 else 0.0
     unknown = (waiting.reason_code.replace("-", " ").capitalize(), "warn")
     word, tone = REASONS.get(waiting.reason_code, unknown)
     counts = tuple((count, reason) for reason, count in waiting.node_counts.items())
@@ -70,7 +71,7 @@ def describe_waiting(position: int, waiting: WaitingWorkload) -> QueueLine:
         waiting=waiting,
         shape=shape_of(waiting),
         seconds=seconds,
-        wait=duration(seconds),
+        wait=duration(seconds) if waiting.since > 0 else "not known",
         reason=word,
         tone=tone,
         rejections=counts[:REASONS_SHOWN],
