@@ -85,6 +85,7 @@ class Console:
             urls[variable] = os.environ.get(variable) or self.servers[-1].url
         settings = self.place.environment(database_url=urls["DATABASE_URL"], redis_url=urls["REDIS_URL"])
         settings["STEERING_URL"] = f"https://127.0.0.1:{free_port()}"
+        settings["SIMULATED_CLUSTER_TOKEN"] = self.place.kept_secret("SIMULATED_TOKEN")
         settings["STEERING_CA_FILE"] = str(self._certificates / "ca.crt")
         self.environment = {**os.environ, **settings}
         self.place.write_secret_json("running.json", {"environment": settings, "pid": os.getpid()})
@@ -125,7 +126,6 @@ class Console:
         child = self._start(
             "simulated-cluster",
             *("manage.py", "simulate_cluster", "--port", str(port), "--kubeconfig", str(kubeconfig)),
-            *("--token", self.place.kept_secret("SIMULATED_TOKEN")),
             *("--time-scale", str(self.options.time_scale), *what),
         )
         return child, kubeconfig, f"https://127.0.0.1:{port}"

@@ -20,11 +20,11 @@ ENVIRONMENT = {**os.environ, "DJANGO_SETTINGS_MODULE": "console.settings.test", 
 
 
 class Started:
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, **environment):
         self.program = subprocess.Popen(
             [*COMMAND, *arguments],
             cwd=ROOT,
-            env=ENVIRONMENT,
+            env={**ENVIRONMENT, **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -38,6 +38,16 @@ class Started:
         if self.program.poll() is None:
             self.program.kill()
         self.program.communicate()
+
+
+def test_the_token_may_come_from_the_environment_and_may_look_like_an_option(tmp_path):
+    path = tmp_path / "kubeconfig"
+    options = ("--scene", "empty", "--kubeconfig", str(path))
+    with Started(*options, SIMULATED_CLUSTER_TOKEN="-dash") as started:
+        assert started.url.startswith("https://127.0.0.1:")
+        found = read_kubeconfig(path.read_text())
+        assert found.token == "-dash"
+        assert ask(found, "GET", "/readyz") == "ok"
 
 
 def test_it_serves_a_scene_and_ends_cleanly_on_sigterm(tmp_path):

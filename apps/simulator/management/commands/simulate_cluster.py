@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import sys
 from argparse import ArgumentParser
@@ -21,6 +22,8 @@ from apps.simulator.scenes import DEFAULT_SCENE, SCENES, describe_scenes
 from apps.simulator.scenes.dump import read_dump
 from apps.simulator.scenes.trace import read_trace
 
+TOKEN_VARIABLE = "SIMULATED_CLUSTER_TOKEN"
+
 Json = dict[str, Any]
 
 
@@ -32,7 +35,11 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1 (0: any free one)")
         parser.add_argument("--kubeconfig", type=Path, help="write a kubeconfig here, readable only by you")
-        parser.add_argument("--token", default="admin-token", help="bearer token of the administrator")
+        parser.add_argument(
+            "--token",
+            default=os.environ.get(TOKEN_VARIABLE, "admin-token"),
+            help=f"bearer token of the administrator (better in {TOKEN_VARIABLE}: no process list shows it)",
+        )
         parser.add_argument("--scene", default="", help=f"one of {', '.join(SCENES)} ({DEFAULT_SCENE})")
         parser.add_argument("--dump", help="start from `kubectl get … -o json|yaml`; - reads stdin")
         parser.add_argument("--nodes", help="CSV of nodes: sn, cpu_milli, memory_mib, gpu, model")
