@@ -21,6 +21,8 @@ from pathlib import Path
 
 READY_SECONDS = 60
 PR_SET_PDEATHSIG = 1
+# A "fast" shutdown. On SIGTERM it would wait until its last client has gone by itself.
+POSTGRES_END = signal.SIGINT
 
 
 class EmbeddedServerFailed(Exception):
@@ -48,9 +50,9 @@ class EmbeddedServer:
             self.process.wait()
 
 
-def die_with_parent() -> None:
-    """Run in a new child before its program: Linux ends it (SIGTERM) when its parent is gone, however."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+def die_with_parent(by: signal.Signals = signal.SIGTERM) -> None:
+    """Run in a new child before its program: Linux sends it `by` when its parent is gone, however."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, by)
 
 
 def free_port() -> int:
@@ -92,11 +94,11 @@ def start_postgres(folder: Path, *, durable: bool = True) -> EmbeddedServer:
             stderr=output,
             stdin=subprocess.DEVNULL,
             start_new_session=True,
-            preexec_fn=die_with_parent,
+            preexec_fn=lambda: die_with_parent(POSTGRES_END),
             cwd=folder,
         )
     server = EmbeddedServer(
-        "postgres", f"postgres://postgres:{password}@127.0.0.1:{port}/postgres", process, signal.SIGINT
+        "postgres", f"postgres://postgres:{password}@127.0.0.1:{port}/postgres", process, POSTGRES_END
     )
     _wait_until_ready(server, lambda: _postmaster_is_ready(data, process.pid), log)
     return server

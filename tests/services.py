@@ -14,6 +14,7 @@ from pathlib import Path
 os.environ["DJANGO_SETTINGS_MODULE"] = "console.settings.test"
 
 from console.embedded import start_postgres, start_valkey  # noqa: E402
+from tests.leftovers import remove_data_kept_elsewhere  # noqa: E402
 
 if "PYTEST_XDIST_WORKER" not in os.environ:
     _folder = Path(tempfile.mkdtemp(prefix="console-tests-"))
@@ -30,6 +31,7 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
     def _stop() -> None:
         for server in reversed(_started):
             server.stop()
+        remove_data_kept_elsewhere(_folder)
         shutil.rmtree(_folder, ignore_errors=True)
 
     atexit.register(_stop)
