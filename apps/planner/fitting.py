@@ -31,6 +31,7 @@ class Reason(StrEnum):
     VOLUME = "its volume is pinned to another node"
     NO_SUCH_GPU = "node has no such GPUs"
     GPU = "too few free GPUs"
+    MIG = "too few free MIG instances of its profile"
     CPU = "too little CPU"
     MEMORY = "too little memory"
     STORAGE = "too little ephemeral storage"
@@ -51,6 +52,14 @@ RESOURCE_REASONS = {
     "ephemeral-storage": Reason.STORAGE,
     "pods": Reason.PODS,
 }
+MIG_PREFIX = "nvidia.com/mig-"
+
+
+def reason_of(resource: str) -> Reason:
+    """The reason that a shortage of this resource is told as."""
+    if resource.startswith(MIG_PREFIX):
+        return Reason.MIG
+    return RESOURCE_REASONS.get(resource, Reason.OTHER)
 
 
 class Fitting:
@@ -145,7 +154,7 @@ def explain_reason(reason: Reason, rooms: Rooms, pod: Pod, node: Node) -> str:
         return f"{pod.name} wants {demand.gpus} GPUs, {node.name} has {room.free_gpus} free."
     for name, amount in demand.resources:
         left = room.left.get(name, 0)
-        if left < amount and RESOURCE_REASONS.get(name, Reason.OTHER) is reason:
+        if left < amount and reason_of(name) is reason:
             want, have = scale_text(amount, name), scale_text(max(left, 0), name)
             return f"{pod.name} wants {want} of {name}, {node.name} has {have} left."
     return f"{pod.name} cannot run on {node.name}: {reason}."
@@ -160,7 +169,7 @@ def room_reasons(rooms: Rooms, pod: Pod, node: Node) -> list[Reason]:
         elif name.startswith("port "):
             found.append(Reason.PORT)
         else:
-            found.append(RESOURCE_REASONS.get(name, Reason.OTHER))
+            found.append(reason_of(name))
     if demand.gpus and demand.link not in (None, LinkClass.NODE) and not room.has_group(demand):
         found.append(_link_reason(room))
     return list(dict.fromkeys(found))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from apps.planner.fitting import RESOURCE_REASONS, Fitting, Reason
+from apps.planner.fitting import RESOURCE_REASONS, Fitting, Reason, reason_of
 from apps.planner.inventory import LinkClass, Pod
 from apps.planner.resources import Demand
 from apps.planner.rooms import WHOLE
@@ -100,7 +100,7 @@ class NodeTable:
             masks += [(Reason.NO_SUCH_GPU, other), (Reason.GPU, ~other & ~enough)]
         short: dict[Reason, Flags] = {}
         for name, amount in demand.resources:
-            reason = RESOURCE_REASONS.get(name, Reason.OTHER)
+            reason = reason_of(name)
             mask = self._left_of(name) < amount
             short[reason] = short[reason] | mask if reason in short else mask
         full = self.pods_left < 1
@@ -112,7 +112,8 @@ class NodeTable:
         has_wish = demand.ports or demand.link not in (None, LinkClass.NODE)
         if not has_wish and not self.fitting.needs_neighbours(pod):
             return []
-        known = {Reason.GPU, Reason.NO_SUCH_GPU, Reason.PODS, Reason.OTHER, *RESOURCE_REASONS.values()}
+        known = {Reason.GPU, Reason.NO_SUCH_GPU, Reason.PODS, Reason.MIG, Reason.OTHER}
+        known |= set(RESOURCE_REASONS.values())
         found: dict[Reason, Flags] = {}
         for at, room in enumerate(self.rooms):
             for reason in self.fitting.passing_reasons(pod, room.node):

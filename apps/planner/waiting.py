@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 from apps.planner.fitting import Fitting, Reason
 from apps.planner.inventory import LinkClass, Pod
+from apps.planner.mig.catalogue import profile_resource
+from apps.planner.mig.nodes import asked_profiles, offered_profiles
 from apps.planner.naming import family_of
 from apps.planner.node_verdicts import NodeTable, Verdict
 from apps.planner.rooms import Rooms, free_room, is_open_node
@@ -18,6 +20,7 @@ from apps.planner.snapshot import Snapshot
 
 CODES = {
     Reason.GPU: "gpus-scattered",
+    Reason.MIG: "mig",
     Reason.CPU: "cpu",
     Reason.MEMORY: "memory",
     Reason.STORAGE: "storage",
@@ -50,6 +53,7 @@ class WaitingWorkload:
     since: when the first of them was created. node_counts: reason -> number of nodes (a node may
     have several reasons). free_gpus: on the nodes it may run on at all; best_node_free: most
     free GPUs on one of them. unblocking: filled by who made a plan.
+    profiles: MIG instances that one of its pods asks for.
     """
 
     key: str
@@ -69,6 +73,7 @@ class WaitingWorkload:
     model: str = ""
     nodes_that_fit: int = 0
     unblocking: str = ""
+    profiles: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def gpus(self) -> int:
@@ -136,6 +141,7 @@ def _explain(
         best_node_free=verdict.best_free,
         model=verdict.models.most_common(1)[0][0] if len(verdict.models) == 1 else "",
         nodes_that_fit=len(verdict.fits),
+        profiles=max((asked_profiles(one) for one in pods), key=lambda asked: sum(asked.values())),
     )
 
 
@@ -189,10 +195,25 @@ def _say_single(rooms: Rooms, pod: Pod, verdict: Verdict) -> tuple[str, str]:
         if main is Reason.LINK:
             return "link", f"No node has a group of {demand.gpus} free GPUs tied by {wish}."
         return "link-unknown", f"It wants {demand.gpus} GPUs tied by {wish}, and the links are not known."
+    if main is Reason.MIG:
+        return CODES[main], _say_mig(rooms, pod)
     total = len([room for room in rooms.by_node.values() if is_open_node(room.node)])
     if main in UNCHANGEABLE:
         return CODES[main], f"None of the {len(rooms.by_node)} nodes may run it: {main}."
     return CODES[main], f"No node of {total} takes it; most often: {main}."
+
+
+def _say_mig(rooms: Rooms, pod: Pod) -> str:
+    """What it asks for, and how many such instances stand idle on nodes that are open."""
+    said: list[str] = []
+    opened = [room for room in rooms.by_node.values() if is_open_node(room.node)]
+    for profile, number in sorted(asked_profiles(pod).items()):
+        name = profile_resource(profile)
+        idle = sum(max(room.left.get(name, 0), 0) for room in opened)
+        cut = sum(offered_profiles(room.node).get(profile, 0) for room in opened)
+        have = f"{idle or 'none'} of {cut} free" if cut else "no open node offers any"
+        said.append(f"{number} x {profile} ({have})")
+    return f"It wants {' and '.join(said)}."
 
 
 def _free_words(verdict: Verdict) -> str:

@@ -134,3 +134,15 @@ def test_a_rule_of_a_pod_that_shuns_others_keeps_only_those_it_speaks_of():
     db, web = explain("a1 ....", *groups, extra=[shy])
 
     assert (web.reason_code, db.reason_code) == ("pod-affinity", "fits")
+
+
+def test_a_pod_that_wants_mig_instances_is_told_how_many_of_them_are_free():
+    (pod,) = waiting("ml/serve", gpus=0)
+    pod = replace(pod, requests={**pod.requests, "nvidia.com/mig-1g.5gb": 2})
+    host = {"cpu": 64_000, "memory": 2**40, "pods": 110}
+    found = only("a1 .\na2 .", [pod], nodes={"a1": {"allocatable": {**host, "nvidia.com/mig-1g.5gb": 1}}})
+
+    assert (found.reason_code, found.profiles) == ("mig", {"1g.5gb": 2})
+    assert found.sentence == "It wants 2 x 1g.5gb (1 of 1 free)."
+    assert found.node_counts[Reason.MIG] == 2
+    assert only("a1 .", [pod]).sentence == "It wants 2 x 1g.5gb (no open node offers any)."
