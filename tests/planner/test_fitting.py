@@ -76,7 +76,7 @@ def test_ephemeral_storage_and_every_extended_resource_count():
         requests={"cpu": 1, "ephemeral-storage": 10, "rdma/hca": 1, "nvidia.com/mig-1g.10gb": 1, GPU: 1},
     )
 
-    assert reasons(pod=pod) == [Reason.STORAGE, Reason.OTHER]
+    assert reasons(pod=pod) == [Reason.STORAGE, Reason.MIG, Reason.OTHER]
 
 
 def test_host_ports_are_taken_once():
