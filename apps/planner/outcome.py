@@ -42,6 +42,25 @@ class Outcome:
     differences: tuple[str, ...] = ()
 
 
+def _offer(allocatable: Mapping[str, int]) -> dict[str, int]:
+    return {
+        name: amount
+        for name, amount in allocatable.items()
+        if name == "nvidia.com/gpu" or name.startswith("nvidia.com/mig-")
+    }
+
+
+def _tell_offer(amounts: Mapping[str, int]) -> str:
+    """MIG instances first, then whole GPUs; resources of earlier layouts stay behind with the number 0."""
+    words = [
+        f"{amount} x {name.removeprefix('nvidia.com/mig-')}"
+        for name, amount in sorted(amounts.items())
+        if name != "nvidia.com/gpu" and amount
+    ]
+    whole = amounts.get("nvidia.com/gpu", 0)
+    return ", ".join([*words, f"{whole} whole GPU{'' if whole == 1 else 's'}"])
+
+
 def wants_device(pod: Pod) -> bool:
     """Whether the pod asks for an accelerator in any form."""
     return pod.gpu_milli < 1000 or any(
@@ -58,13 +77,23 @@ def _names_device(resource: str) -> bool:
     return vendor in VENDORS or any(one in resource for one in WORDS)
 
 
-def compare_outcome(plan: Plan, after: Snapshot, replacements: Mapping[str, str]) -> Outcome:
+def compare_outcome(
+    plan: Plan,
+    after: Snapshot,
+    replacements: Mapping[str, str],
+    offers: Mapping[str, Mapping[str, int]] | None = None,
+) -> Outcome:
     """What the plan promised beside what the cluster shows now.
 
     replacements: uid of a moved pod -> uid of its successor, as the execution recorded them.
+    offers: by relaid node, what its kubelet was to offer (nvidia.com/gpu and MIG instances by resource).
     """
     promised: list[str] = []
     found: list[str] = []
+    for name, wanted in sorted((offers or {}).items()):
+        node = after.nodes.get(name)
+        promised.append(f"{name} offers {_tell_offer(wanted)}")
+        found.append(f"{name} offers {_tell_offer(_offer(node.allocatable))}" if node else f"{name} is gone")
     for move in plan.moves:
         promised.append(f"{move.pod} runs on {move.target}")
         successor = after.pods.get(replacements.get(move.pod_uid, ""))

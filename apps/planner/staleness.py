@@ -15,6 +15,9 @@ from apps.planner.resources import asks_gpu
 from apps.planner.selectors import matches
 from apps.planner.snapshot import Snapshot
 
+MIG_PREFIX = "nvidia.com/mig-"
+MIG_CONFIG = "nvidia.com/mig.config"
+
 
 def what_changed(plan: Plan, before: Snapshot | None, now: Snapshot) -> list[str]:
     """Empty if every fact that the plan stands on still holds.
@@ -25,6 +28,7 @@ def what_changed(plan: Plan, before: Snapshot | None, now: Snapshot) -> list[str
     sentences = [
         *_changed_pods(plan, before, now),
         *_changed_nodes(plan, before, now),
+        *_changed_layouts(plan, before, now),
         *_newcomers_on_freed_nodes(plan, before, now),
         *_lost_room(plan, before, now),
         *_closed_budgets(plan, before, now),
@@ -92,6 +96,28 @@ def _target_closed(old: Node | None, new: Node) -> Iterator[str]:
         yield f"node {new.name} has {new.model or 'no known'} GPUs now"
 
 
+def _changed_layouts(plan: Plan, before: Snapshot | None, now: Snapshot) -> Iterator[str]:
+    """What the reconfigurations stand on: how the nodes are cut, by whose word, and who uses them."""
+    for name in dict.fromkeys(one.node for one in plan.reconfigurations):
+        uid = next(one.node_uid for one in plan.reconfigurations if one.node == name)
+        yield from _identity(name, uid, now)
+        old, new = (before.nodes.get(name) if before else None), now.nodes.get(name)
+        if old is None or new is None or before is None:
+            continue
+        was, is_now = (one.labels.get(MIG_CONFIG) or "not set" for one in (old, new))
+        if was != is_now:
+            yield f"the label {MIG_CONFIG} of {name} is {is_now}, it was {was}"
+        if _instances(old) != _instances(new):
+            yield f"{name} offers other MIG instances than it did"
+        for pod in _arrived(before, now, name):
+            if asks_gpu(pod):
+                yield f"{pod.key} started on {name}, which is to be relaid"
+
+
+def _instances(node: Node) -> dict[str, int]:
+    return {name: n for name, n in node.allocatable.items() if name.startswith(MIG_PREFIX) and n}
+
+
 def _newcomers_on_freed_nodes(plan: Plan, before: Snapshot | None, now: Snapshot) -> Iterator[str]:
     if before is None:
         return
@@ -112,6 +138,11 @@ def _lost_room(plan: Plan, before: Snapshot | None, now: Snapshot) -> Iterator[s
         balance[move.target].update({**pod.requests, "pods": 1})
         balance[move.source].subtract({**pod.requests, "pods": 1})
         moves[move.target].append(move.order)
+    for one in plan.reconfigurations:
+        if not one.after_moves and one.node in balance:
+            # Relaid before the moves: what it will offer then counts as room.
+            balance[one.node].subtract({_resource(name): n for name, n in one.after.items()})
+            balance[one.node].update({_resource(name): n for name, n in one.before.items()})
     for name, orders in moves.items():
         node = now.nodes.get(name)
         short = [] if node is None else _short_of(node, balance[name], now)
@@ -119,6 +150,10 @@ def _lost_room(plan: Plan, before: Snapshot | None, now: Snapshot) -> Iterator[s
             taken = ", ".join(pod.key for pod in _arrived(before, now, name)[:2]) if before else ""
             who = f", taken by {taken}" if taken else ""
             yield f"{name} has too little {' and '.join(short)} left for move {orders[0]}{who}"
+
+
+def _resource(profile: str) -> str:
+    return MIG_PREFIX + profile.replace("+", ".")
 
 
 def _short_of(node: Node, wanted: Counter[str], now: Snapshot) -> list[str]:

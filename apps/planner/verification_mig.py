@@ -111,13 +111,13 @@ def _check_users(snapshot: Snapshot, plan: Plan) -> list[str]:
         gone = moved if one.after_moves else set()
         faults += [
             f"GPU {one.index} of {one.node} is relaid while {who} uses it"
-            for uid, who in sorted(_users(snapshot, node, gpu).items())
+            for uid, who in sorted(find_users(snapshot, node, gpu).items())
             if uid not in gone
         ]
     return faults
 
 
-def _users(snapshot: Snapshot, node: Node, gpu: Gpu) -> dict[str, str]:
+def find_users(snapshot: Snapshot, node: Node, gpu: Gpu) -> dict[str, str]:
     """Who holds the GPU or a part of it, name by uid; everybody on the node where that is not known."""
     mine = _uuids(gpu)
     everybody = {pod.uid: pod.key for pod in snapshot.pods_on(node.name) if _may_hold(pod)}

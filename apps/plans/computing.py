@@ -12,6 +12,7 @@ import structlog
 
 from apps.clusters import queries as clusters
 from apps.planner.defrag import plan_free_nodes, plan_unlock
+from apps.planner.mig.planning import plan_mig
 from apps.planner.plan import Goal
 from apps.planner.plan import Plan as PlannerPlan
 from apps.planner.snapshot import Snapshot
@@ -68,6 +69,8 @@ def _search(plan: Plan, snapshot: Snapshot) -> PlannerPlan:
             max_moves=request["max_moves"],
             deadline=deadline,
         )
+    if request["goal"] == Goal.MIG:
+        return plan_mig(snapshot, max_moves=request["max_moves"], deadline=deadline)
     return plan_free_nodes(snapshot, max_moves=request["max_moves"], deadline=deadline)
 
 

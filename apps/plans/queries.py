@@ -75,8 +75,13 @@ def approval_of(plan: Plan) -> Decision | None:
 def progress_of(plan: Plan, version: PlanVersion | None) -> str:
     """How far the planner is: computing, ready, empty (nothing to do) or failed (see state_reason)."""
     if version is not None:
-        return "ready" if version.body["moves"] else "empty"
+        return "ready" if does_something(version) else "empty"
     return "failed" if plan.state_reason else "computing"
+
+
+def does_something(version: PlanVersion) -> bool:
+    """Whether carrying it out changes anything: a pod moves or a GPU is cut anew."""
+    return bool(version.body["moves"] or version.body["reconfigurations"])
 
 
 def open_plan(version: PlanVersion) -> PlannerPlan:

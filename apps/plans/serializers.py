@@ -13,7 +13,8 @@ from apps.plans.services.drafting import GOALS, MOST_MOVES, MOST_SECONDS
 
 
 class PlanRequestSerializer(serializers.Serializer):
-    """What to plan. workload ("namespace/name") only for the goal unlock; empty takes all that waits."""
+    """What to plan. goal: free-nodes, unlock (room for what waits) or mig (GPUs cut anew for pods that wait
+    for MIG instances). workload ("namespace/name") only for unlock; empty takes all that waits."""
 
     cluster = serializers.CharField(max_length=63)
     goal = serializers.ChoiceField(choices=[str(goal) for goal in GOALS])

@@ -16,19 +16,35 @@ def title_of_request(request: Mapping[str, Any]) -> str:
     """For a draft that has not been computed yet."""
     if request["goal"] == Goal.UNLOCK:
         return f"Make room for {request['workload'] or 'what waits'}"[:LONGEST]
+    if request["goal"] == Goal.MIG:
+        return "Cut GPUs for what waits for MIG"
     return "Free whole nodes"
 
 
 def title_of_plan(plan: Plan, request: Mapping[str, Any], snapshot: Snapshot) -> str:
     """For example "Free 3 A100 nodes for llama-70b"."""
+    if plan.goal == Goal.MIG and plan.reconfigurations:
+        return _title_of_cuts(plan)[:LONGEST]
     if not plan.moves:
-        return f"Nothing to move: {_lower_first(title_of_request(request))}"[:LONGEST]
+        what = "cut" if plan.goal == Goal.MIG else "move"
+        return f"Nothing to {what}: {_lower_first(title_of_request(request))}"[:LONGEST]
     freed = len(plan.freed_nodes)
     nodes = f"{freed} {_kind_of(plan.freed_nodes, snapshot)}{'node' if freed == 1 else 'nodes'}"
     if plan.goal == Goal.UNLOCK:
         whom = _waiting_name(plan, request)
         return (f"Free {nodes} for {whom}" if freed else f"Make room for {whom}")[:LONGEST]
     return f"Free {nodes}"[:LONGEST]
+
+
+def _title_of_cuts(plan: Plan) -> str:
+    """For example "Cut GPU 5 of a100-07 for 7 waiting pods"."""
+    cuts, pods = plan.reconfigurations, len(plan.hand_overs)
+    nodes = {one.node for one in cuts}
+    if len(cuts) == 1:
+        what = f"GPU {cuts[0].index} of {cuts[0].node}"
+    else:
+        what = f"{len(cuts)} GPUs of {min(nodes) if len(nodes) == 1 else f'{len(nodes)} nodes'}"
+    return f"Cut {what} for {pods} waiting {'pod' if pods == 1 else 'pods'}"
 
 
 def _kind_of(names: tuple[str, ...], snapshot: Snapshot) -> str:

@@ -25,6 +25,10 @@ DRAINED_FIRST = (
     "A GPU is relaid only when nobody uses it; moved pods land on instances that are idle now or on GPUs "
     "that are relaid before the moves, on another node that is not being drained itself."
 )
+CORDONED = (
+    "A node is cordoned while any of its GPUs is relaid: its one label nvidia.com/mig.config sets them all, "
+    "and its GPU operands pause meanwhile."
+)
 NO_SWAPS = "Pods move only off GPUs that are relaid."
 DRIVER_CHOOSES = "Layouts are planned by number; the driver chooses start slices, the kubelet instances."
 WHOLE_ARE_CUT = "GPUs that are whole and idle now are cut: so many fewer are left for whole-GPU pods."
@@ -141,6 +145,8 @@ def _describe_moves(facts: MigFacts, found: Found) -> tuple[Move, ...]:
 
 def _relaxed(facts: MigFacts, waiting: Mapping[str, tuple[Pod, ...]], found: Found) -> tuple[str, ...]:
     said = [DRAINED_FIRST, NO_SWAPS, DRIVER_CHOOSES]
+    if found.choice.relaid:
+        said.append(CORDONED)
     if found.choice.whole:
         said.append(WHOLE_ARE_CUT)
     if any(sum(asked_profiles(pod).values()) > 1 for pods in waiting.values() for pod in pods):

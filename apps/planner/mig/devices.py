@@ -28,3 +28,8 @@ _BY_ID = {f"0X{number}10DE": MODELS[name] for name, numbers in _IDS.items() for 
 def model_of_device(pci_id: str) -> MigModel | None:
     """pci_id: as a device-filter writes it ("0x20B210DE"); None where it is not known."""
     return _BY_ID.get(pci_id.strip().upper())
+
+
+def ids_of_model(model: MigModel) -> frozenset[str]:
+    """Every PCI id that cards of this model are known by, as a device-filter writes it, in capitals."""
+    return frozenset(f"0X{number}10DE" for number in _IDS.get(model.name, ()))

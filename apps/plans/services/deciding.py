@@ -29,7 +29,7 @@ from apps.plans.errors import (
     WrongState,
 )
 from apps.plans.models import Decision, Plan, PlanVersion
-from apps.plans.queries import Comparison, compare_with_now, current_version
+from apps.plans.queries import Comparison, compare_with_now, current_version, does_something
 from apps.plans.services.ageing import mark_stale
 from apps.plans.services.changing import (
     change_state,
@@ -45,15 +45,15 @@ from apps.plans.states import PlanState
 def propose_plan(*, plan_id: int, actor: User) -> Plan:
     """DRAFT to PROPOSED: from here on it waits for somebody else's decision, until it expires.
 
-    Raises NotComputed, NothingToDo (it moves nothing), PlanIsStale (the cluster moved on: the plan is
+    Raises NotComputed, NothingToDo (it changes nothing), PlanIsStale (the cluster moved on: the plan is
     STALE afterwards), WrongState, Denied.
     """
     plan = find_plan(plan_id)
     authorize(actor, Action.PLAN, plan.cluster, subject=plan)
     require_can_become(plan, PlanState.PROPOSED)
     version = require_version(plan)
-    if not version.body["moves"]:
-        raise NothingToDo(f"plan {plan.pk} moves nothing: {plan.state_reason}")
+    if not does_something(version):
+        raise NothingToDo(f"plan {plan.pk} changes nothing: {plan.state_reason}")
     _let_go_stale(version)
     return _propose(plan_id, actor, version.number)
 

@@ -26,7 +26,7 @@ from apps.plans.states import PlanState
 from apps.plans.titles import title_of_request
 from apps.plans.waking import wake_worker
 
-GOALS = (Goal.FREE_NODES, Goal.UNLOCK)
+GOALS = (Goal.FREE_NODES, Goal.UNLOCK, Goal.MIG)
 MOST_MOVES = 5000
 MOST_SECONDS = 120.0
 MOST_DRAFTS = 10
@@ -146,14 +146,19 @@ def attach_version(
         raise RuntimeError(f"the database keeps plan {plan_id} in other words than it was given")
     plan.title = title
     plan.computing_until = None
-    plan.state_reason = "" if found.moves else _why_nothing(found)
+    plan.state_reason = "" if found.moves or found.reconfigurations else _why_nothing(found)
     plan.save(update_fields=["title", "computing_until", "state_reason"])
     audit.record(
         actor=None,
         action="plan.computed",
         subject=plan,
         cluster=plan.cluster.name,
-        detail={"version": number, "digest": version.digest, "moves": len(found.moves)},
+        detail={
+            "version": number,
+            "digest": version.digest,
+            "moves": len(found.moves),
+            "reconfigurations": len(found.reconfigurations),
+        },
     )
     tell(plan)
     return version
