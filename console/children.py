@@ -24,12 +24,16 @@ class StartFailed(Exception):
 
 @dataclass
 class Child:
-    """One process of the product. log: where its output goes, kept over restarts."""
+    """One process of the product. log: where its output goes, kept over restarts.
+
+    orphaned_by: the signal it gets when this process is gone, together with its database and broker.
+    """
 
     name: str
     command: list[str]
     environment: dict[str, str]
     log: Path
+    orphaned_by: signal.Signals = signal.SIGTERM
     process: subprocess.Popen[bytes] | None = None
     restarts: list[float] = field(default_factory=list)
 
@@ -43,7 +47,7 @@ class Child:
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
-                preexec_fn=die_with_parent,
+                preexec_fn=lambda: die_with_parent(self.orphaned_by),
             )
 
     @property

@@ -162,15 +162,21 @@ class Console:
         )
         celery = ("-m", "celery", "-A", "console")
         self._start("worker", *celery, "worker", "--concurrency", "2", "--loglevel", "WARNING")
-        self._start("beat", *celery, "beat", "--loglevel", "WARNING", "--pidfile", "")
+        # Asked to end, the beat first saves its schedule, and waits long for a database that is gone.
+        self._start(
+            "beat",
+            *(*celery, "beat", "--loglevel", "WARNING", "--pidfile", ""),
+            orphaned_by=signal.SIGKILL,
+        )
         url = f"http://127.0.0.1:{port}/"
         cluster = OWN if self.options.kubeconfig else SIMULATED
         web.wait_until(lambda: _answers(url + "healthz"))
         watcher.wait_until(lambda: _has_snapshot(self.environment["DATABASE_URL"], cluster))
         return url
 
-    def _start(self, name: str, *arguments: str) -> Child:
-        child = Child(name, [sys.executable, *arguments], self.environment, self.place.logs / f"{name}.log")
+    def _start(self, name: str, *arguments: str, orphaned_by: signal.Signals = signal.SIGTERM) -> Child:
+        log = self.place.logs / f"{name}.log"
+        child = Child(name, [sys.executable, *arguments], self.environment, log, orphaned_by)
         self.children.append(child)
         child.start()
         return child
