@@ -1,4 +1,4 @@
-"""Who uses which instance as far as anybody tells, what still fits, what is asked for; how a change stands."""
+"""Who uses which instance as far as anybody tells, what fits, what is asked for; how a change stands."""
 
 from dataclasses import replace
 
