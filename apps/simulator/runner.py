@@ -115,8 +115,10 @@ class SimulatedCluster:
         token: str = "admin-token",
         time_scale: float = 1.0,
         seed: int = 20,
+        host: str = "127.0.0.1",
+        advertised: str = "",
     ) -> None:
-        self.server = ApiServer(port=port, token=token)
+        self.server = ApiServer(port=port, token=token, host=host, advertised=advertised)
         self.server.seed(objects)
         self._time_scale = time_scale
         self._seed = seed

@@ -54,8 +54,10 @@ class RequestRecord:
 
 
 class ApiServer:
-    """A Kubernetes API server on loopback, with a certificate authority of its own.
+    """A Kubernetes API server with a certificate authority of its own.
 
+    `host` is the address it listens on; `advertised` the host name in its certificate and kubeconfig that
+    others reach it by (loopback where empty).
     `token` is the administrator's; "nobody-token" is known and may do nothing; `extra_tokens` maps further
     bearer tokens to users with their rules.
     """
@@ -66,11 +68,15 @@ class ApiServer:
         token: str = "admin-token",
         extra_tokens: Mapping[str, User] | None = None,
         version: str = "v1.36.2",
+        *,
+        host: str = "127.0.0.1",
+        advertised: str = "",
     ) -> None:
+        self.host, self.advertised = host, advertised
         self.port, self.token = port, token
         self.tokens: dict[str, User] = {NOBODY_TOKEN: NOBODY, token: ADMIN, **(extra_tokens or {})}
         self.version_info = discovery.version_info(version)
-        self.certificate = issue_certificate()
+        self.certificate = issue_certificate(("localhost", advertised) if advertised else ("localhost",))
         self.cluster = Cluster(self.certificate.ca_pem, minor=int(self.version_info["minor"]))
         self.faults, self.watches = Faults(), Watches()
         self.requests: deque[RequestRecord] = deque(maxlen=LOGGED_REQUESTS)
@@ -95,12 +101,13 @@ class ApiServer:
 
     def kubeconfig(self, *, token: str = "", name: str = "simulated") -> str:
         """A kubeconfig with everything inline: server, CA and token."""
+        server = f"https://{self.advertised}:{self.port}" if self.advertised else self.url
         authority = base64.b64encode(self.ca_pem.encode()).decode()
         config = {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [
-                {"name": name, "cluster": {"server": self.url, "certificate-authority-data": authority}}
+                {"name": name, "cluster": {"server": server, "certificate-authority-data": authority}}
             ],
             "users": [{"name": name, "user": {"token": token or self.token}}],
             "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
@@ -114,7 +121,7 @@ class ApiServer:
         self._runner = web.ServerRunner(server, shutdown_timeout=2)
         await self._runner.setup()
         context = self.certificate.server_context()
-        site = web.TCPSite(self._runner, "127.0.0.1", self.port, ssl_context=context, backlog=1024)
+        site = web.TCPSite(self._runner, self.host, self.port, ssl_context=context, backlog=1024)
         await site.start()
         sockets = site._server.sockets if site._server else ()  # type: ignore[attr-defined]
         self.port = next(iter(sockets)).getsockname()[1]

@@ -33,7 +33,14 @@ class Command(BaseCommand):
     requires_migrations_checks = False
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1 (0: any free one)")
+        parser.add_argument("--port", type=int, default=0, help="port to listen on (0: any free one)")
+        parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
+        parser.add_argument(
+            "--advertise",
+            default="",
+            metavar="NAME",
+            help="host name that others reach it by, in certificate and kubeconfig (127.0.0.1)",
+        )
         parser.add_argument("--kubeconfig", type=Path, help="write a kubeconfig here, readable only by you")
         parser.add_argument(
             "--token",
@@ -66,6 +73,8 @@ class Command(BaseCommand):
                 port=options["port"],
                 token=options["token"],
                 time_scale=options["time_scale"],
+                host=options["host"],
+                advertised=options["advertise"],
             )
             asyncio.run(self._run(cluster, options))
         except (ValueError, OSError) as error:
