@@ -8,7 +8,7 @@ RUN python -m venv /opt/console \
 
 FROM python:3.11-slim
 RUN useradd --system --uid 10001 --create-home console \
-    && mkdir /steering && chown console /steering
+    && mkdir /steering /simulated && chown console /steering /simulated
 COPY --from=packages /opt/console /opt/console
 WORKDIR /console
 COPY manage.py pyproject.toml ./

@@ -6,8 +6,10 @@ Uses no database. Not here: what a scene contains (scenes) or how the cluster be
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import os
+import secrets
 import signal
 import sys
 from argparse import ArgumentParser
@@ -23,6 +25,7 @@ from apps.simulator.scenes.dump import read_dump
 from apps.simulator.scenes.trace import read_trace
 
 TOKEN_VARIABLE = "SIMULATED_CLUSTER_TOKEN"
+LOOPBACK_TOKEN = "admin-token"
 
 Json = dict[str, Any]
 
@@ -44,8 +47,9 @@ class Command(BaseCommand):
         parser.add_argument("--kubeconfig", type=Path, help="write a kubeconfig here, readable only by you")
         parser.add_argument(
             "--token",
-            default=os.environ.get(TOKEN_VARIABLE, "admin-token"),
-            help=f"bearer token of the administrator (better in {TOKEN_VARIABLE}: no process list shows it)",
+            default=os.environ.get(TOKEN_VARIABLE, ""),
+            help=f"bearer token of the administrator (better in {TOKEN_VARIABLE}: no process list shows it);"
+            f" {LOOPBACK_TOKEN} on loopback, a random one elsewhere",
         )
         parser.add_argument("--scene", default="", help=f"one of {', '.join(SCENES)} ({DEFAULT_SCENE})")
         parser.add_argument("--dump", help="start from `kubectl get … -o json|yaml`; - reads stdin")
@@ -71,7 +75,7 @@ class Command(BaseCommand):
             cluster = SimulatedCluster(
                 objects,
                 port=options["port"],
-                token=options["token"],
+                token=options["token"] or _usual_token(options["host"]),
                 time_scale=options["time_scale"],
                 host=options["host"],
                 advertised=options["advertise"],
@@ -85,6 +89,9 @@ class Command(BaseCommand):
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stopping.set)
+        if options["kubeconfig"]:
+            # One of an earlier run would be taken for this one's.
+            options["kubeconfig"].unlink(missing_ok=True)
         async with cluster:
             for name in options["fault"]:
                 await apply_fault(cluster, name)
@@ -93,6 +100,10 @@ class Command(BaseCommand):
             self.stdout.write(cluster.url)
             self.stdout.flush()
             await stopping.wait()
+
+
+def _usual_token(host: str) -> str:
+    return LOOPBACK_TOKEN if ipaddress.ip_address(host).is_loopback else secrets.token_urlsafe(32)
 
 
 def _read_objects(options: Json) -> list[Json]:
