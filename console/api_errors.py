@@ -8,24 +8,44 @@ from axes.exceptions import AxesBackendPermissionDenied
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.views import defaults
+from django.views.decorators.csrf import csrf_exempt
 from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
 from apps.accounts import errors as accounts
 from apps.accounts.services import record_denial
+from apps.clusters import errors as clusters
 from apps.executions import errors as executions
 from apps.plans import errors as plans
 from console.api_parsers import TooLarge
 
 CONTENT_TYPE = "application/problem+json"
 TYPE = "urn:gpu-defrag-console:problem:"
+CHALLENGE_TOKEN = 'Bearer realm="GPU Defrag Console"'
+CHALLENGE = f"{CHALLENGE_TOKEN}, Session"
+A_MOMENT = 4
+"""Seconds to wait where nobody can say how long."""
 
 TABLE: dict[type[Exception], tuple[int, str, str]] = {
     accounts.NotVisible: (404, "not-found", "There is no such thing that you can see"),
     plans.SelfApproval: (403, "self-approval", "Nobody approves his own plan"),
     plans.RecentLoginNeeded: (403, "recent-login-needed", "The login is too long ago"),
+    accounts.ScopeNeeded: (403, "scope-needed", "This token was not given the scope for this"),
+    accounts.LoginTooOld: (403, "recent-login-needed", "This takes a person who logged in just now"),
     accounts.Denied: (403, "denied", "You may not do this"),
+    accounts.MixedCredentials: (400, "mixed-credentials", "Send a session or a token, not both"),
+    accounts.TokenRefused: (401, "token-refused", "This token is not accepted"),
+    accounts.UnusableToken: (422, "unusable-token", "No such token can be made"),
+    accounts.TokenNameTaken: (409, "token-name-taken", "There is a token of that name"),
+    accounts.TooManyRequests: (429, "too-many-requests", "Too many requests"),
+    accounts.PreconditionNeeded: (428, "precondition-needed", "Say what you have looked at"),
+    accounts.PreconditionFailed: (412, "precondition-failed", "It has changed since you looked"),
+    clusters.BadKubeconfig: (422, "bad-kubeconfig", "This kubeconfig cannot be used"),
+    clusters.BadName: (422, "unusable-name", "This name cannot be used"),
+    clusters.NameTaken: (409, "cluster-name-taken", "There is a cluster of that name"),
+    clusters.AlreadyRegistered: (409, "already-registered", "This cluster is registered already"),
+    clusters.ConnectionFailed: (422, "connection-failed", "The cluster does not answer as it should"),
     accounts.UnusableName: (422, "unusable-name", "This name cannot be used"),
     accounts.KeyReused: (422, "idempotency-key-reused", "This Idempotency-Key was used before"),
     accounts.KeyInFlight: (409, "idempotency-key-in-flight", "The first such request is under way"),
@@ -68,30 +88,31 @@ def handle(error: Exception, context: dict[str, Any]) -> Response | None:
     if isinstance(error, accounts.Denied):
         record_denial(error)
     instance = context["request"].path
+    wait = getattr(error, "wait", None)
     for ancestor in type(error).__mro__:
         if ancestor in TABLE:
             status, code, title = TABLE[ancestor]
-            return _answer(_problem(status, code, title, str(error), instance))
+            return _answer(_problem(status, code, title, str(error), instance), wait, error)
     known = _as_api_exception(error)
     if known is None:
         return None
     if isinstance(known, exceptions.ValidationError):
         return _answer(_invalid(known, instance))
-    # Sessions name no scheme, so DRF would say 403 to somebody who merely has not logged in.
-    status = 401 if isinstance(known, exceptions.NotAuthenticated) else known.status_code
-    code, title = OWN.get(status, ("error", "The request failed"))
-    answer = _answer(_problem(status, code, title, str(known.detail), instance))
-    if status == 401:
-        answer["WWW-Authenticate"] = "Session"
-    wait = getattr(known, "wait", None)
-    if wait:
-        answer["Retry-After"] = str(int(wait) + 1)
-    return answer
+    code, title = OWN.get(known.status_code, ("error", "The request failed"))
+    return _answer(_problem(known.status_code, code, title, str(known.detail), instance), wait, error)
 
 
+@csrf_exempt
 def no_such_address(request: HttpRequest) -> HttpResponse:
     """For everything below /api/ that no route takes."""
     return _plain(request, 404, f"there is nothing at {request.path}: see /api/v1/schema/")
+
+
+def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """Django's handler400, for what it refuses before any view: a forged Host, a NUL in the address."""
+    if request.path.startswith("/api/"):
+        return _plain(request, 400, "the request's address, Host or headers cannot be used")
+    return defaults.bad_request(request, exception or Exception())
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
@@ -129,8 +150,16 @@ def _problem(status: int, code: str, title: str, detail: str, instance: str) -> 
     return {"type": TYPE + code, "title": title, "status": status, "detail": detail, "instance": instance}
 
 
-def _answer(problem: dict[str, Any]) -> Response:
-    return Response(problem, status=problem["status"], content_type=CONTENT_TYPE)
+def _answer(problem: dict[str, Any], wait: float | None = None, error: Exception | None = None) -> Response:
+    """With the headers that go with its status: how to log in, when to come back."""
+    status, headers = problem["status"], {}
+    if status == 401:
+        headers["WWW-Authenticate"] = CHALLENGE
+    if isinstance(error, accounts.ScopeNeeded):
+        headers["WWW-Authenticate"] = f'{CHALLENGE_TOKEN}, error="insufficient_scope", scope="{error.scope}"'
+    if status == 429:
+        headers["Retry-After"] = str(int(wait or A_MOMENT) + 1)
+    return Response(problem, status=status, content_type=CONTENT_TYPE, headers=headers)
 
 
 def _plain(request: HttpRequest, status: int, detail: str) -> HttpResponse:

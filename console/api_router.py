@@ -3,7 +3,9 @@
 from rest_framework.routers import DefaultRouter
 
 from apps.accounts.api import AuditViewSet
-from apps.clusters.api import ClusterViewSet, NodeViewSet, SnapshotViewSet
+from apps.accounts.token_api import TokenViewSet
+from apps.clusters.api import ClusterViewSet, SnapshotViewSet
+from apps.clusters.node_api import GpuViewSet, NodeViewSet
 from apps.executions.api import ExecutionViewSet
 from apps.fragmentation.api import FragmentationViewSet
 from apps.pending.api import PendingViewSet
@@ -12,9 +14,11 @@ from apps.plans.api import PlanViewSet
 router = DefaultRouter()
 router.register("clusters", ClusterViewSet)
 router.register("nodes", NodeViewSet, basename="node")
+router.register("gpus", GpuViewSet, basename="gpu")
 router.register("snapshots", SnapshotViewSet)
 router.register("fragmentation", FragmentationViewSet, basename="fragmentation")
 router.register("pending", PendingViewSet, basename="pending")
 router.register("plans", PlanViewSet)
 router.register("executions", ExecutionViewSet)
 router.register("audit", AuditViewSet)
+router.register("tokens", TokenViewSet)

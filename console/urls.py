@@ -8,6 +8,7 @@ from console.api_errors import no_such_address
 from console.api_router import router
 from console.health import healthz, readyz
 
+handler400 = "console.api_errors.bad_request"
 handler500 = "console.api_errors.server_error"
 
 urlpatterns = [

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import django_filters
 from django.db.models import QuerySet
-from rest_framework.filters import OrderingFilter
 from rest_framework.viewsets import ReadOnlyModelViewSet
 
 from apps.accounts.moments import MomentFilter
+from apps.accounts.ordering import Ordering
 from apps.accounts.queries import cluster_model, clusters_visible_to, may
 from apps.accounts.rights import Action
 from apps.accounts.serializers import AuditEntrySerializer
@@ -34,7 +34,7 @@ class AuditViewSet(ReadOnlyModelViewSet):
     queryset = AuditEntry.objects.none()
     serializer_class = AuditEntrySerializer
     filterset_class = AuditFilter
-    filter_backends = [django_filters.rest_framework.DjangoFilterBackend, OrderingFilter]
+    filter_backends = [django_filters.rest_framework.DjangoFilterBackend, Ordering]
     ordering_fields = ["id", "at"]
     lookup_value_regex = r"[0-9]{1,18}"
 

@@ -40,3 +40,47 @@ class KeyReused(Exception):
 
 class KeyInFlight(Exception):
     """The first request with this Idempotency-Key has not been answered yet."""
+
+
+class MixedCredentials(Exception):
+    """A request came with a session and with a token: whose is it?"""
+
+
+class TokenRefused(Exception):
+    """The token is unknown, expired, revoked, or ended with its person's password."""
+
+
+class ScopeNeeded(Denied):
+    """The token was not given the scope for this. scope: "" where no token may."""
+
+    def __init__(self, message: str, *, scope: str = "", **facts: Any) -> None:
+        super().__init__(message, **facts)
+        self.scope = scope
+
+
+class LoginTooOld(Denied):
+    """Only a person who logged in to the browser a short while ago may."""
+
+
+class UnusableToken(Exception):
+    """What was asked for is no token."""
+
+
+class TokenNameTaken(Exception):
+    """The person has a token of that name."""
+
+
+class TooManyRequests(Exception):
+    """wait: seconds until the next one is welcome."""
+
+    def __init__(self, message: str, *, wait: int) -> None:
+        super().__init__(message)
+        self.wait = wait
+
+
+class PreconditionNeeded(Exception):
+    """A change came without If-Match."""
+
+
+class PreconditionFailed(Exception):
+    """What is to be changed is no longer what was looked at."""

@@ -1,8 +1,14 @@
-"""People and what each may do on which cluster. Fields and constraints only."""
+"""People, what each may do on which cluster, and their API tokens. Fields and constraints only."""
+
+from __future__ import annotations
 
 from django.contrib.auth.models import AbstractUser
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
+from knox.models import AbstractAuthToken
+
+from apps.accounts.limits import Scope, TokenLimits
 
 
 class Role(models.TextChoices):
@@ -16,8 +22,13 @@ class Role(models.TextChoices):
     AUDITOR = "auditor"
 
 
-class User(AbstractUser):
-    """One person. Being a superuser opens no shortcut around approval."""
+class User(AbstractUser):  # type: ignore[django-manager-missing]  # knox types none
+    """One person. Being a superuser opens no shortcut around approval.
+
+    token: what the API token allows through which this very request speaks; None in the browser.
+    """
+
+    token: TokenLimits | None = None
 
 
 class RoleGrant(models.Model):
@@ -42,9 +53,11 @@ class RememberedAnswer(models.Model):
     """What a request with an Idempotency-Key was answered, so that sending it again does nothing twice.
 
     `request_digest`: sha256 of method, path and body. `status` is null while the request is in flight.
+    `caller`: "" for the browser, else which token of the person it was.
     """
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
+    caller = models.CharField(max_length=40, blank=True, default="")
     key = models.CharField(max_length=200)
     request_digest = models.CharField(max_length=64)
     status = models.PositiveSmallIntegerField(null=True)
@@ -52,4 +65,35 @@ class RememberedAnswer(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["user", "key"], name="one_answer_per_key")]
+        constraints = [
+            models.UniqueConstraint(fields=["user", "caller", "key"], name="one_answer_per_caller_and_key")
+        ]
+
+
+class ApiToken(AbstractAuthToken):
+    """One of a person's keys to the REST API: only its digest is kept.
+
+    `is_limited`: holds on `clusters` alone, which may have become none; otherwise on all that the
+    person sees. `password_stamp`: fingerprint of the password it was made under; another one ends it.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    digest = models.CharField(max_length=128, unique=True)
+    name = models.CharField(max_length=60)
+    scopes = ArrayField(models.CharField(max_length=20, choices=Scope.choices))
+    is_limited = models.BooleanField(default=False)
+    clusters = models.ManyToManyField("clusters.Cluster", blank=True, related_name="+")
+    password_stamp = models.CharField(max_length=64)
+    last_used_at = models.DateTimeField(null=True)
+    revoked_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["user", "name"], condition=Q(revoked_at__isnull=True), name="one_live_token_per_name"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"token {self.pk} of {self.user}"

@@ -1,12 +1,17 @@
-"""When the person behind a session last proved who he is: approval asks for a recent login."""
+"""Who is behind a session, and when he last proved it: approval and tokens ask for a recent login."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Any
 
+from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY
+from django.contrib.sessions.backends.db import SessionStore
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.crypto import constant_time_compare
+
+from apps.accounts.models import User
 
 KEY = "logged_in_at"
 
@@ -20,3 +25,17 @@ def logged_in_at(request: HttpRequest) -> datetime | None:
     """The login that this very session began with; None for a session that tells none."""
     text = request.session.get(KEY)
     return datetime.fromisoformat(text) if text else None
+
+
+def person_of_session(session_key: str | None) -> User | None:
+    """Who is logged in by this session now, read afresh: None once it ended, its person is switched off,
+    or his password is another one. For what outlives a request; requests have Django's middleware.
+    """
+    facts = SessionStore(session_key).load() if session_key else {}
+    user_id = facts.get(SESSION_KEY)
+    person = User.objects.filter(pk=user_id, is_active=True).first() if user_id else None
+    if person is None:
+        return None
+    hashes = [person.get_session_auth_hash(), *person.get_session_auth_fallback_hash()]
+    known = facts.get(HASH_SESSION_KEY, "")
+    return person if any(constant_time_compare(known, one) for one in hashes) else None

@@ -23,7 +23,8 @@ def record(
 ) -> AuditEntry:
     """Add one entry, inside the transaction that makes the change it speaks of.
 
-    actor: a person, or None for the console itself. cluster: its name. detail: JSON, never a secret.
+    actor: a person, or None for the console itself; one who speaks through an API token is told with the
+    token's number and name. cluster: its name. detail: JSON, never a secret.
     From here to the end of the transaction nobody else can write to the ledger, so take row locks
     before and call it last: the other order can deadlock.
     """
@@ -33,6 +34,8 @@ def record(
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [CHAIN_LOCK])
         cursor.execute("SELECT clock_timestamp()")
         at = cursor.fetchone()[0]
+    token = getattr(actor, "token", None)
+    by_token = {"by_token": {"id": token.token_id, "name": token.name}} if token else {}
     last = AuditEntry.objects.order_by("-id").values_list("hash", flat=True).first()
     row: dict[str, Any] = {
         "at": at,
@@ -40,7 +43,7 @@ def record(
         "action": normalise(action),
         "subject": normalise(name_subject(subject)),
         "cluster": normalise(cluster),
-        "detail": normalise(detail or {}),
+        "detail": normalise({**(detail or {}), **by_token}),
         "previous_hash": last or START,
     }
     return AuditEntry.objects.create(**row, hash=hash_entry(**row))

@@ -1,26 +1,36 @@
-"""Clusters, snapshots and nodes over REST. Read only: clusters are registered by command and page."""
+"""Clusters and snapshots over REST: parse, call one service or query, answer. Nodes: `node_api`.
+
+Clusters are looked after in the browser's session: no token has a scope for it.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable
 from typing import Any
 
 import django_filters
 from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import status
+from rest_framework.decorators import action
 from rest_framework.exceptions import NotFound, ValidationError
-from rest_framework.filters import OrderingFilter
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.viewsets import GenericViewSet, ReadOnlyModelViewSet
+from rest_framework.viewsets import ReadOnlyModelViewSet
 
+from apps.accounts.conditions import CONDITIONAL, ETAG, IF_MATCH, require_match, tag_of, unchanged
+from apps.accounts.idempotency import IDEMPOTENCY_KEY, once_per_key
 from apps.accounts.moments import MomentFilter
+from apps.accounts.ordering import Ordering
+from apps.clusters import services
 from apps.clusters.models import Cluster, Snapshot
-from apps.clusters.node_facts import as_time, node_detail, node_summary
 from apps.clusters.queries import cluster_for, latest_snapshot, open_snapshot, visible_clusters
 from apps.clusters.serializers import (
+    ClusterChangeSerializer,
+    ClusterRequestSerializer,
     ClusterSerializer,
-    NodeDetailSerializer,
-    NodeSerializer,
+    CredentialSerializer,
     SnapshotSerializer,
 )
 from apps.planner.snapshot import Snapshot as Picture
@@ -36,13 +46,24 @@ def cluster_asked(request: Request) -> Cluster:
     return cluster_for(request.user, name)
 
 
-def picture_asked(request: Request) -> tuple[Cluster, Picture]:
-    """The cluster and its newest snapshot, opened."""
+def snapshot_asked(request: Request) -> tuple[Cluster, Snapshot]:
+    """The cluster and the row of its newest snapshot, which is not opened yet."""
     cluster = cluster_asked(request)
     row = latest_snapshot(cluster)
     if row is None:
         raise NotFound(f"no snapshot of {cluster.name} is known yet: check that it is being watched")
+    return cluster, row
+
+
+def picture_asked(request: Request) -> tuple[Cluster, Picture]:
+    """The cluster and its newest snapshot, opened."""
+    cluster, row = snapshot_asked(request)
     return cluster, open_snapshot(row)
+
+
+def facts_tag(request: Request, row: Snapshot) -> str:
+    """ETag of an answer that follows from a snapshot's facts alone, not from when they were seen."""
+    return tag_of(row.digest, row.cluster_id, request.get_full_path())
 
 
 class ClusterViewSet(ReadOnlyModelViewSet):
@@ -50,11 +71,64 @@ class ClusterViewSet(ReadOnlyModelViewSet):
     serializer_class = ClusterSerializer
     lookup_field = "name"
     lookup_value_regex = r"[-a-zA-Z0-9_]{1,63}"
-    filter_backends = [OrderingFilter]
+    filter_backends = [Ordering]
     ordering_fields = ["name", "watched_at"]
 
     def get_queryset(self) -> QuerySet[Cluster]:
         return visible_clusters(self.request.user)
+
+    @extend_schema(parameters=[ETAG], responses=ClusterSerializer)
+    def retrieve(self, request: Request, name: str) -> Response:
+        """One cluster. Its ETag is for If-Match: it stands for what can be edited, not for what is seen."""
+        return _told(self.get_object())
+
+    @extend_schema(
+        request=ClusterRequestSerializer, responses={201: ClusterSerializer}, parameters=[IDEMPOTENCY_KEY]
+    )
+    @once_per_key
+    def create(self, request: Request) -> Response:
+        """Register a cluster, which must answer. For admins of the whole console, in the browser."""
+        wanted = _checked(ClusterRequestSerializer, request)
+        cluster = services.register_cluster(actor=request.user, **wanted)
+        return Response(ClusterSerializer(cluster).data, status=status.HTTP_201_CREATED)
+
+    @extend_schema(request=ClusterChangeSerializer, responses=ClusterSerializer, parameters=[IF_MATCH, ETAG])
+    def partial_update(self, request: Request, name: str) -> Response:
+        """Stop or start watching it. For its admins, in the browser."""
+        return self._change(services.set_cluster_active, _checked(ClusterChangeSerializer, request))
+
+    @extend_schema(request=CredentialSerializer, responses=ClusterSerializer, parameters=[IF_MATCH, ETAG])
+    @action(detail=True, methods=["put"])
+    def credential(self, request: Request, name: str) -> Response:
+        """Replace the stored credential, write-only; the same cluster must answer. For its admins, in the
+        browser."""
+        wanted = _checked(CredentialSerializer, request)
+        facts = {"kubeconfig": wanted["kubeconfig"], "rebuilt": wanted["is_rebuilt"]}
+        return self._change(services.replace_credentials, facts)
+
+    def _change(self, service: Callable[..., Cluster], facts: dict[str, Any]) -> Response:
+        cluster = self.get_object()
+
+        def check(row: Cluster) -> None:
+            require_match(self.request, _tag(row))
+
+        check(cluster)
+        return _told(service(actor=self.request.user, cluster_id=cluster.pk, check=check, **facts))
+
+
+def _tag(cluster: Cluster) -> str:
+    credential = hashlib.sha256(cluster.credential.encode()).hexdigest()
+    return tag_of(cluster.pk, cluster.name, cluster.server, cluster.is_active, credential)
+
+
+def _told(cluster: Cluster) -> Response:
+    return Response(ClusterSerializer(cluster).data, headers={"ETag": _tag(cluster)})
+
+
+def _checked(kind: type[Any], request: Request) -> dict[str, Any]:
+    parsed = kind(data=request.data)
+    parsed.is_valid(raise_exception=True)
+    return parsed.validated_data
 
 
 class SnapshotFilter(django_filters.FilterSet):
@@ -71,7 +145,7 @@ class SnapshotViewSet(ReadOnlyModelViewSet):
     queryset = Snapshot.objects.none()
     serializer_class = SnapshotSerializer
     filterset_class = SnapshotFilter
-    filter_backends = [django_filters.rest_framework.DjangoFilterBackend, OrderingFilter]
+    filter_backends = [django_filters.rest_framework.DjangoFilterBackend, Ordering]
     ordering_fields = ["id", "taken_at"]
     lookup_value_regex = r"[0-9]{1,18}"
 
@@ -79,46 +153,9 @@ class SnapshotViewSet(ReadOnlyModelViewSet):
         found = Snapshot.objects.filter(cluster__in=visible_clusters(self.request.user))
         return found.select_related("cluster").defer("body")
 
-
-class NodeViewSet(GenericViewSet):
-    """Nodes of the newest snapshot of one cluster."""
-
-    queryset = Cluster.objects.none()
-    serializer_class = NodeSerializer
-    filter_backends: list[Any] = []
-    lookup_url_kwarg = "name"
-    lookup_value_regex = r"[-.a-z0-9]{1,253}"
-
-    @extend_schema(
-        parameters=[
-            CLUSTER,
-            OpenApiParameter("pool", str, description="only nodes of this pool"),
-            OpenApiParameter("model", str, description="only nodes with this GPU model"),
-            OpenApiParameter("has_gpus", bool, description="true leaves nodes without GPUs out"),
-        ]
-    )
-    def list(self, request: Request) -> Response:
-        _, picture = picture_asked(request)
-        wanted = {key: request.query_params.get(key) for key in ("pool", "model")}
-        has_gpus = request.query_params.get("has_gpus", "").lower() in ("true", "1")
-        nodes = [
-            node
-            for _, node in sorted(picture.nodes.items())
-            if all(value is None or getattr(node, key) == value for key, value in wanted.items())
-            and (node.gpus or not has_gpus)
-        ]
-        page = self.paginate_queryset(nodes) or []
-        rows = [node_summary(picture, node) for node in page]
-        return self.get_paginated_response(NodeSerializer(rows, many=True).data)
-
-    @extend_schema(
-        parameters=[CLUSTER, OpenApiParameter("name", str, OpenApiParameter.PATH)],
-        responses=NodeDetailSerializer,
-    )
-    def retrieve(self, request: Request, name: str) -> Response:
-        cluster, picture = picture_asked(request)
-        node = picture.nodes.get(name)
-        if node is None:
-            raise NotFound(f"{cluster.name} has no node {name!r} in its newest snapshot")
-        facts = {**node_detail(picture, node), "cluster": cluster.name, "as_of": as_time(picture.taken_at)}
-        return Response(NodeDetailSerializer(facts).data)
+    @extend_schema(parameters=CONDITIONAL, responses=SnapshotSerializer)
+    def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """One snapshot: its facts never change, only the time until which they held."""
+        row = self.get_object()
+        tag = tag_of(row.pk, row.digest, row.taken_at)
+        return unchanged(request, tag) or Response(SnapshotSerializer(row).data, headers={"ETag": tag})

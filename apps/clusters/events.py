@@ -1,7 +1,8 @@
 """Server-Sent Events: one Redis subscription per server, fanned out to every open stream.
 
-A stream hears of the clusters its reader may see, checked again with every heartbeat. What is sent
-is only a hint to look again; the rows say what is true. The channel itself is `notices`.
+A stream hears of the clusters its reader may see, checked again with every heartbeat: it ends with
+his session or token, and with his password. What is sent is only a hint to look again; the rows say
+what is true. The channel itself is `notices`.
 """
 
 from __future__ import annotations
@@ -19,9 +20,14 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.db import connections
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
+from django.views.decorators.csrf import csrf_exempt
 
+from apps.accounts.authentication import person_with_token
+from apps.accounts.errors import MixedCredentials, ScopeNeeded, TokenRefused, TooManyRequests
+from apps.accounts.limits import Scope
 from apps.accounts.models import User
 from apps.accounts.queries import clusters_visible_to
+from apps.accounts.sessions import person_of_session
 from apps.clusters.models import Cluster
 from apps.clusters.notices import CHANNEL
 
@@ -30,6 +36,8 @@ HEARTBEAT_SECONDS = 15.0
 LONGEST_QUEUE = 256
 """A stream that lags this many notices behind is closed; its page connects again and reloads."""
 
+MIXED, REFUSED, BUSY = "Send a session or a token", "This token is not accepted", "Too many requests"
+ASK = {"WWW-Authenticate": 'Bearer realm="GPU Defrag Console", Session'}
 log = structlog.get_logger(__name__)
 Answer = TypeVar("Answer")
 
@@ -93,10 +101,14 @@ def _fanout() -> Fanout:
     return _fanouts.setdefault(loop, Fanout())
 
 
+@csrf_exempt  # it takes no unsafe method; without this such a one would meet a page about CSRF
 async def events(request: HttpRequest) -> HttpResponseBase:
     """GET /api/v1/events/?cluster=NAME: notices of one cluster, or of all that the reader may see."""
     if request.method != "GET":
-        return HttpResponse(status=405, headers={"Allow": "GET"})
+        detail = f"{request.method} does nothing here: GET the stream"
+        return _problem(
+            request, 405, "method-not-allowed", "This address does not take that method", detail, Allow="GET"
+        )
     reader = Reader(request, request.GET.get("cluster", ""))
     refusal = await reader.refresh()
     if refusal is not None:
@@ -117,9 +129,19 @@ class Reader:
 
     async def refresh(self) -> HttpResponse | None:
         """Ask again what may be seen. A problem if nothing may: logged out, role revoked, unknown cluster."""
-        names = await _ask_database(self._visible_names)
+        try:
+            names = await _ask_database(self._visible_names)
+        except MixedCredentials as error:
+            return _problem(self.request, 400, "mixed-credentials", MIXED, str(error))
+        except TooManyRequests as error:
+            headers = {"Retry-After": str(error.wait)}
+            return _problem(self.request, 429, "too-many-requests", BUSY, str(error), **headers)
+        except TokenRefused as error:
+            return _problem(self.request, 401, "token-refused", REFUSED, str(error), **ASK)
+        except ScopeNeeded as error:
+            return _problem(self.request, 403, "scope-needed", REFUSED, str(error))
         if names is None:
-            return _problem(self.request, 401, "login-needed", "Log in first", "Session")
+            return _problem(self.request, 401, "login-needed", "Log in first", **ASK)
         if self.cluster:
             names &= {self.cluster}
             if not names:
@@ -128,13 +150,19 @@ class Reader:
         return None
 
     def _visible_names(self) -> frozenset[str] | None:
-        session = self.request.session
-        user_id: Any = self.request.user.pk
-        user = User.objects.filter(pk=user_id, is_active=True).first()
-        if user is None or not session.session_key or not session.exists(session.session_key):
+        user = self._person()
+        if user is None:
             return None
         found = Cluster.objects.filter(pk__in=clusters_visible_to(user)).values_list("name", flat=True)
         return frozenset(found)
+
+    def _person(self) -> User | None:
+        user = person_with_token(self.request)
+        if user is None:
+            return person_of_session(self.request.session.session_key)
+        if user.token is not None and Scope.READ not in user.token.scopes:
+            raise ScopeNeeded(f"the stream asks for a token with the scope {Scope.READ}", scope=Scope.READ)
+        return user
 
 
 async def _stream(reader: Reader) -> AsyncIterator[bytes]:
@@ -191,13 +219,14 @@ async def _ask_database(question: Callable[[], Answer]) -> Answer:
     return await sync_to_async(ask)()
 
 
-def _problem(request: HttpRequest, status: int, code: str, title: str, scheme: str = "") -> HttpResponse:
+def _problem(
+    request: HttpRequest, status: int, code: str, title: str, detail: str = "", **headers: str
+) -> HttpResponse:
     body = {
         "type": f"urn:gpu-defrag-console:problem:{code}",
         "title": title,
         "status": status,
-        "detail": title,
+        "detail": detail or title,
         "instance": request.path,
     }
-    headers = {"WWW-Authenticate": scheme} if scheme else {}
     return JsonResponse(body, status=status, content_type="application/problem+json", headers=headers)

@@ -49,7 +49,7 @@ def node_detail(snapshot: Snapshot, node: Node) -> dict[str, Any]:
         "allocatable": dict(node.allocatable),
         "labels": dict(node.labels),
         "taints": [{"key": one.key, "value": one.value, "effect": one.effect} for one in node.taints],
-        "gpus": [_gpu(snapshot, node, gpu) for gpu in node.gpus],
+        "gpus": [gpu_facts(snapshot, node, gpu) for gpu in node.gpus],
         "holders_observed_at": as_time(node.holdings_observed_at),
         "topology": _topology(node),
         "pods": [_pod(snapshot, pod) for pod in snapshot.pods_on(node.name)],
@@ -60,7 +60,8 @@ def as_time(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
-def _gpu(snapshot: Snapshot, node: Node, gpu: Gpu) -> dict[str, Any]:
+def gpu_facts(snapshot: Snapshot, node: Node, gpu: Gpu) -> dict[str, Any]:
+    """One device with its MIG instances and its holders; holders None where no source tells them."""
     devices = {gpu.uuid, *(instance.uuid for instance in gpu.instances)} - {""}
     holders = None
     if node.holdings is not None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from rest_framework import serializers
 
+from apps.clusters.gpu_facts import STATES
 from apps.clusters.models import Cluster, Snapshot
+
+LONGEST_KUBECONFIG = 256 * 1024
 
 
 class ProblemSerializer(serializers.Serializer):
@@ -30,6 +33,24 @@ class ClusterSerializer(serializers.ModelSerializer):
             "problems",
         ]
         read_only_fields = fields
+
+
+class ClusterRequestSerializer(serializers.Serializer):
+    """kubeconfig: read once, never shown again; only server, CA and token or certificate are kept."""
+
+    name = serializers.CharField(max_length=63)
+    kubeconfig = serializers.CharField(max_length=LONGEST_KUBECONFIG, write_only=True)
+
+
+class ClusterChangeSerializer(serializers.Serializer):
+    is_active = serializers.BooleanField(help_text="false stops watching; what is known stays")
+
+
+class CredentialSerializer(serializers.Serializer):
+    """is_rebuilt: the cluster was built anew under its old name, so its new identity is pinned."""
+
+    kubeconfig = serializers.CharField(max_length=LONGEST_KUBECONFIG, write_only=True)
+    is_rebuilt = serializers.BooleanField(default=False)
 
 
 class SnapshotSerializer(serializers.ModelSerializer):
@@ -91,6 +112,23 @@ class GpuSerializer(serializers.Serializer):
     is_healthy = serializers.BooleanField()
     mig_instances = MigInstanceSerializer(many=True)
     holders = HolderSerializer(many=True, allow_null=True, help_text="null where nobody tells who holds it")
+
+
+class GpuRowSerializer(GpuSerializer):
+    """A physical GPU with its node. state unknown: pods of the node hold some GPUs, nobody tells which.
+
+    holders_source: who tells the holders, empty if nobody does; then holders is null.
+    """
+
+    node = serializers.CharField()
+    pool = serializers.CharField()
+    vendor = serializers.CharField()
+    model = serializers.CharField()
+    state = serializers.ChoiceField(choices=STATES)
+    is_node_ready = serializers.BooleanField()
+    is_node_schedulable = serializers.BooleanField()
+    holders_source = serializers.CharField()
+    holders_observed_at = serializers.DateTimeField(allow_null=True)
 
 
 class NicSerializer(serializers.Serializer):

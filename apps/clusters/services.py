@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -31,6 +31,7 @@ from apps.kube import errors as kube_errors
 from apps.kube import kubeconfig as kubeconfigs
 from apps.planner.snapshot import Snapshot as Picture
 
+Check = Callable[[Cluster], None]
 REGISTRATION_LOCK = 0x636C75737465
 """Key of the advisory lock that puts registrations in a row."""
 
@@ -72,11 +73,18 @@ def register_cluster(
 
 @denials_recorded()
 def replace_credentials(
-    *, actor: Any, cluster_id: int, kubeconfig: str, allow_insecure: bool = False, rebuilt: bool = False
+    *,
+    actor: Any,
+    cluster_id: int,
+    kubeconfig: str,
+    allow_insecure: bool = False,
+    rebuilt: bool = False,
+    check: Check | None = None,
 ) -> Cluster:
     """Give a registered cluster a new kubeconfig; the cluster behind it must be the same one.
 
-    rebuilt: it was built anew under its old name, so that its new identity is pinned instead.
+    rebuilt: it was built anew under its old name, so that its new identity is pinned instead. check:
+    called with the locked row, to refuse what is no longer as it was looked at.
     Raises Denied, BadKubeconfig, AlreadyRegistered or ConnectionFailed.
     """
     cluster = Cluster.objects.get(pk=cluster_id)
@@ -89,6 +97,8 @@ def replace_credentials(
         cluster = Cluster.objects.select_for_update(no_key=True).get(pk=cluster_id)
         if actor is not None:
             authorize(actor, Action.ADMINISTER, cluster, subject=cluster)
+        if check is not None:
+            check(cluster)
         _refuse_twins(uid, but=cluster.pk)
         cluster.server, cluster.ca_certificate = credentials.server, credentials.ca
         cluster.credential, cluster.version, cluster.kube_system_uid = seal(credentials), version, uid
@@ -102,11 +112,15 @@ def replace_credentials(
 
 @denials_recorded()
 @transaction.atomic(durable=True)
-def set_cluster_active(*, actor: Any, cluster_id: int, is_active: bool) -> Cluster:
-    """Start or stop watching a cluster. Its rows stay."""
+def set_cluster_active(
+    *, actor: Any, cluster_id: int, is_active: bool, check: Check | None = None
+) -> Cluster:
+    """Start or stop watching a cluster. Its rows stay. check: as for `replace_credentials`."""
     cluster = Cluster.objects.select_for_update(no_key=True).get(pk=cluster_id)
     if actor is not None:
         authorize(actor, Action.ADMINISTER, cluster, subject=cluster)
+    if check is not None:
+        check(cluster)
     if cluster.is_active != is_active:
         cluster.is_active = is_active
         cluster.save(update_fields=["is_active"])

@@ -7,23 +7,27 @@ from typing import Any, cast
 
 import django_filters
 from django.db.models import QuerySet
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import status
 from rest_framework.decorators import action
-from rest_framework.filters import OrderingFilter
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import ReadOnlyModelViewSet
 
 from apps.accounts.idempotency import IDEMPOTENCY_KEY, once_per_key
+from apps.accounts.limits import Scope
+from apps.accounts.ordering import Ordering
+from apps.accounts.parameters import whole_number
 from apps.executions import services
 from apps.executions.models import Execution
-from apps.executions.queries import execution_for, executions_for
+from apps.executions.queries import events_of, execution_for, executions_for, steps_of
 from apps.executions.serializers import (
     ExecutionDetailSerializer,
     ExecutionSerializer,
     ReasonSerializer,
     StartSerializer,
+    StepEventSerializer,
+    StepSerializer,
 )
 from apps.executions.states import ExecutionState
 from apps.plans.queries import plan_for
@@ -43,8 +47,10 @@ class ExecutionViewSet(ReadOnlyModelViewSet):
     queryset = Execution.objects.none()
     serializer_class = ExecutionSerializer
     filterset_class = ExecutionFilter
-    filter_backends = [django_filters.rest_framework.DjangoFilterBackend, OrderingFilter]
+    filter_backends = [django_filters.rest_framework.DjangoFilterBackend, Ordering]
     ordering_fields = ["id", "created_at", "finished_at", "state"]
+    scopes = dict.fromkeys(["create", "pause", "resume", "cancel", "roll_back"], Scope.CONTROL)
+    rates = dict.fromkeys(scopes, "operating")
     lookup_value_regex = r"[0-9]{1,18}"
 
     def get_queryset(self) -> QuerySet[Execution]:
@@ -97,6 +103,24 @@ class ExecutionViewSet(ReadOnlyModelViewSet):
         execution = self._execution()
         service(execution_id=execution.pk, actor=self.request.user, **parsed.validated_data)
         return Response(ExecutionDetailSerializer(self._execution()).data)
+
+    @extend_schema(
+        parameters=[OpenApiParameter("after", int, description="only events with a higher id")],
+        responses=StepEventSerializer(many=True),
+    )
+    @action(detail=True, serializer_class=StepEventSerializer, filter_backends=[])
+    def events(self, request: Request, pk: str) -> Response:
+        """Its events alone, oldest first: what to read again and again while it runs."""
+        after = whole_number(request, "after", 0)
+        page = self.paginate_queryset(events_of(self._execution(), after=after).order_by("pk")) or []
+        return self.get_paginated_response(StepEventSerializer(page, many=True).data)
+
+    @extend_schema(responses=StepSerializer(many=True))
+    @action(detail=True, serializer_class=StepSerializer, filter_backends=[])
+    def steps(self, request: Request, pk: str) -> Response:
+        """Its steps alone, in order."""
+        page = self.paginate_queryset(steps_of(self._execution()).order_by("position")) or []
+        return self.get_paginated_response(StepSerializer(page, many=True).data)
 
     def _execution(self) -> Execution:
         return execution_for(self.request.user, int(self.kwargs["pk"]))

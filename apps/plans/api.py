@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import django_filters
@@ -10,16 +11,26 @@ from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import status
 from rest_framework.decorators import action
 from rest_framework.exceptions import PermissionDenied
-from rest_framework.filters import OrderingFilter
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import ReadOnlyModelViewSet
 
+from apps.accounts.conditions import (
+    CONDITIONAL,
+    ETAG,
+    IF_MATCH,
+    IF_MATCH_OPTIONAL,
+    require_match,
+    tag_of,
+    unchanged,
+)
 from apps.accounts.idempotency import IDEMPOTENCY_KEY, once_per_key
+from apps.accounts.limits import Scope
+from apps.accounts.ordering import Ordering
 from apps.clusters.queries import cluster_for
 from apps.plans import services
 from apps.plans.models import Plan
-from apps.plans.queries import compare_with_now, plan_for, plans_for
+from apps.plans.queries import compare_with_now, current_version, plan_for, plans_for
 from apps.plans.serializers import (
     ComparisonSerializer,
     PlanDetailSerializer,
@@ -47,16 +58,22 @@ class PlanViewSet(ReadOnlyModelViewSet):
     queryset = Plan.objects.none()
     serializer_class = PlanSerializer
     filterset_class = PlanFilter
-    filter_backends = [django_filters.rest_framework.DjangoFilterBackend, OrderingFilter]
+    filter_backends = [django_filters.rest_framework.DjangoFilterBackend, Ordering]
     ordering_fields = ["id", "created_at", "expires_at", "state"]
+    scopes = dict.fromkeys(["create", "propose", "revise", "reject", "withdraw", "approve"], Scope.PLAN)
+    rates = {"create": "planning", "revise": "planning"} | dict.fromkeys(
+        ["propose", "reject", "withdraw", "approve"], "deciding"
+    )
     lookup_value_regex = r"[0-9]{1,18}"
 
     def get_queryset(self) -> QuerySet[Plan]:
         return plans_for(self.request.user)
 
-    @extend_schema(responses=PlanDetailSerializer)
+    @extend_schema(responses=PlanDetailSerializer, parameters=CONDITIONAL)
     def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        return Response(PlanDetailSerializer(self._plan()).data)
+        """One plan with its current version and every decision."""
+        plan = self._plan()
+        return unchanged(request, _tag(plan)) or _told(plan)
 
     @extend_schema(
         request=PlanRequestSerializer, responses={201: PlanDetailSerializer}, parameters=[IDEMPOTENCY_KEY]
@@ -69,32 +86,36 @@ class PlanViewSet(ReadOnlyModelViewSet):
         plan = services.request_plan(actor=cast(Any, request.user), cluster=cluster, **wanted)
         return Response(PlanDetailSerializer(plan).data, status=status.HTTP_201_CREATED)
 
-    @extend_schema(request=None, responses=PlanDetailSerializer)
+    @extend_schema(request=None, responses=PlanDetailSerializer, parameters=[IF_MATCH_OPTIONAL, ETAG])
     @action(detail=True, methods=["post"])
     def propose(self, request: Request, pk: str) -> Response:
         """Put the draft up for somebody else's decision."""
-        return _told(services.propose_plan(plan_id=self._plan().pk, actor=cast(Any, request.user)))
+        return self._change(services.propose_plan, {"actor": request.user})
 
-    @extend_schema(request=RevisionSerializer, responses=PlanDetailSerializer)
+    @extend_schema(request=RevisionSerializer, responses=PlanDetailSerializer, parameters=[IF_MATCH, ETAG])
     @action(detail=True, methods=["post"])
     def revise(self, request: Request, pk: str) -> Response:
         """Change the request: the next version is computed, and whatever was decided is void."""
         wishes = _checked(RevisionSerializer, request)
-        return _told(services.revise_plan(plan_id=self._plan().pk, actor=cast(Any, request.user), **wishes))
+        return self._change(services.revise_plan, {"actor": request.user, **wishes}, is_needed=True)
 
-    @extend_schema(request=RejectionSerializer, responses=PlanDetailSerializer)
+    @extend_schema(
+        request=RejectionSerializer, responses=PlanDetailSerializer, parameters=[IF_MATCH_OPTIONAL, ETAG]
+    )
     @action(detail=True, methods=["post"])
     def reject(self, request: Request, pk: str) -> Response:
         """Refuse the version with this digest, for good."""
         words = _checked(RejectionSerializer, request)
-        return _told(services.reject_plan(plan_id=self._plan().pk, approver=cast(Any, request.user), **words))
+        return self._change(services.reject_plan, {"approver": request.user, **words})
 
-    @extend_schema(request=WithdrawalSerializer, responses=PlanDetailSerializer)
+    @extend_schema(
+        request=WithdrawalSerializer, responses=PlanDetailSerializer, parameters=[IF_MATCH_OPTIONAL, ETAG]
+    )
     @action(detail=True, methods=["post"])
     def withdraw(self, request: Request, pk: str) -> Response:
         """Take one's own plan back before it begins."""
         words = _checked(WithdrawalSerializer, request)
-        return _told(services.withdraw_plan(plan_id=self._plan().pk, actor=cast(Any, request.user), **words))
+        return self._change(services.withdraw_plan, {"actor": request.user, **words})
 
     @extend_schema(
         request=None, responses={403: OpenApiResponse(description="Always: approval happens in the browser.")}
@@ -112,6 +133,18 @@ class PlanViewSet(ReadOnlyModelViewSet):
         """Whether the current version still fits the newest snapshot, and if not, what changed."""
         return Response(ComparisonSerializer(compare_with_now(require_version(self._plan()))).data)
 
+    def _change(
+        self, service: Callable[..., Plan], facts: dict[str, Any], *, is_needed: bool = False
+    ) -> Response:
+        """One decision, on the plan as the caller has seen it, if he says so (or must say so)."""
+        plan = self._plan()
+
+        def check(row: Plan) -> None:
+            require_match(self.request, _tag(row), is_needed=is_needed)
+
+        check(plan)
+        return _told(service(plan_id=plan.pk, check=check, **facts))
+
     def _plan(self) -> Plan:
         return plan_for(self.request.user, int(self.kwargs["pk"]))
 
@@ -122,5 +155,12 @@ def _checked(kind: type[Any], request: Request) -> dict[str, Any]:
     return parsed.validated_data
 
 
+def _tag(plan: Plan) -> str:
+    """Another one with every change of what a plan tells."""
+    version = current_version(plan)
+    facts = (plan.pk, plan.title, plan.state, plan.state_reason, plan.version_number, plan.begun_at)
+    return tag_of(*facts, plan.proposed_at, plan.expires_at, version.digest if version else None)
+
+
 def _told(plan: Plan) -> Response:
-    return Response(PlanDetailSerializer(plan).data)
+    return Response(PlanDetailSerializer(plan).data, headers={"ETag": _tag(plan)})

@@ -22,6 +22,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "django.contrib.postgres",
     "rest_framework",
+    "knox",
     "drf_spectacular",
     "django_filters",
     "django_htmx",
@@ -135,8 +136,15 @@ TIME_ZONE = "UTC"
 USE_TZ = True
 
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["rest_framework.authentication.SessionAuthentication"],
-    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "apps.accounts.authentication.ByToken",
+        "apps.accounts.authentication.BySession",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": [
+        "rest_framework.permissions.IsAuthenticated",
+        "apps.accounts.authentication.WithinScope",
+    ],
+    "DEFAULT_THROTTLE_CLASSES": ["apps.accounts.authentication.CallRate"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
@@ -145,12 +153,31 @@ REST_FRAMEWORK = {
     "DEFAULT_PAGINATION_CLASS": "console.pagination.Pages",
     "PAGE_SIZE": 50,
 }
+# API tokens: only a digest is kept, in a table of ours (knox's own is not made).
+KNOX_TOKEN_MODEL = "accounts.ApiToken"
+REST_KNOX = {"TOKEN_PREFIX": "gdc_", "AUTH_HEADER_PREFIX": "Bearer"}
+MIGRATION_MODULES = {"knox": None}
+API_TOKEN_LONGEST_DAYS = env.int("API_TOKEN_LONGEST_DAYS", default=90)
+API_TOKENS_A_PERSON = env.int("API_TOKENS_A_PERSON", default=20)
+TOKEN_LOGIN_MAX_AGE_SECONDS = env.int("TOKEN_LOGIN_MAX_AGE_SECONDS", default=3600)
+# How many of which kind in how many seconds, by one caller (a person's browser, or one of his tokens).
+API_RATES = {
+    "calls": (env.int("API_CALLS_A_MINUTE", default=600), 60),
+    "planning": (env.int("API_PLANS_A_MINUTE", default=30), 60),
+    "deciding": (env.int("API_DECISIONS_A_MINUTE", default=60), 60),
+    "operating": (env.int("API_OPERATIONS_A_MINUTE", default=60), 60),
+    "tokens": (env.int("API_NEW_TOKENS_AN_HOUR", default=20), 3600),
+    "bad-tokens": (env.int("API_BAD_TOKENS_A_MINUTE", default=60), 60),
+}
 SPECTACULAR_SETTINGS = {
     "TITLE": "GPU Defrag Console",
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
     "SCHEMA_PATH_PREFIX": "/api/v1",
-    "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
+    "SERVE_PERMISSIONS": [
+        "rest_framework.permissions.IsAuthenticated",
+        "apps.accounts.authentication.WithinScope",
+    ],
     "ENUM_NAME_OVERRIDES": {
         "PlanState": "apps.plans.states.PlanState",
         "ExecutionState": "apps.executions.states.ExecutionState",
@@ -193,6 +220,7 @@ SNAPSHOT_HEARTBEAT_SECONDS = env.float("SNAPSHOT_HEARTBEAT_SECONDS", default=15.
 SNAPSHOTS_KEPT = env.int("SNAPSHOTS_KEPT", default=200)
 SNAPSHOT_LIVE_SECONDS = 30
 SNAPSHOT_FOLLOWERS = ["apps.fragmentation.tasks.measure_snapshots"]  # woken by each new snapshot
+REPORT_FOLLOWERS = ["apps.dashboard.prepared.prepare_measured_grid"]  # called by whoever measured it
 SNAPSHOT_STALE_SECONDS = 120
 PLAN_EXPIRES_AFTER_SECONDS = env.int("PLAN_EXPIRES_AFTER_SECONDS", default=4 * 3600)
 APPROVAL_LOGIN_MAX_AGE_SECONDS = env.int("APPROVAL_LOGIN_MAX_AGE_SECONDS", default=12 * 3600)
@@ -213,6 +241,15 @@ EXECUTION_STEP_SECONDS = env.float("EXECUTION_STEP_SECONDS", default=900)
 EXECUTION_CHECKPOINT_SECONDS = env.float("EXECUTION_CHECKPOINT_SECONDS", default=600)
 EXECUTION_REPLACEMENT_SECONDS = env.float("EXECUTION_REPLACEMENT_SECONDS", default=300)
 EXECUTION_HAND_OVER_SECONDS = env.float("EXECUTION_HAND_OVER_SECONDS", default=300)
+# A MIG reconfiguration: the whole wait for mig-manager, what a reboot adds to it, how long the new resources
+# must stand, how long a reported success may stay without them, and when a wait is told as long.
+EXECUTION_MIG_SECONDS = env.float("EXECUTION_MIG_SECONDS", default=1800)
+EXECUTION_MIG_REBOOT_SECONDS = env.float("EXECUTION_MIG_REBOOT_SECONDS", default=900)
+EXECUTION_MIG_SETTLE_SECONDS = env.float("EXECUTION_MIG_SETTLE_SECONDS", default=60)
+EXECUTION_MIG_MISMATCH_SECONDS = env.float("EXECUTION_MIG_MISMATCH_SECONDS", default=300)
+EXECUTION_MIG_LONG_SECONDS = env.float("EXECUTION_MIG_LONG_SECONDS", default=600)
+MIG_MANAGER_NAMESPACE = env("MIG_MANAGER_NAMESPACE", default="gpu-operator")
+MIG_MANAGER_DAEMONSET = env("MIG_MANAGER_DAEMONSET", default="nvidia-mig-manager")
 EXECUTION_FAILURES_BEFORE_PAUSE = env.int("EXECUTION_FAILURES_BEFORE_PAUSE", default=3)
 EXECUTION_CRASHES_BEFORE_STOP = env.int("EXECUTION_CRASHES_BEFORE_STOP", default=8)
 

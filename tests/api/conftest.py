@@ -15,7 +15,12 @@ class Caller:
         return self.client.get(f"/api/v1/{path}", query)
 
     def post(self, path, **body):
-        return self.client.post(f"/api/v1/{path}", body, content_type="application/json")
+        return self.send("post", path, **body)
+
+    def send(self, method, path, if_match=None, **body):
+        headers = {"if-match": if_match} if if_match else {}
+        call = getattr(self.client, method)
+        return call(f"/api/v1/{path}", body, content_type="application/json", headers=headers)
 
 
 @pytest.fixture

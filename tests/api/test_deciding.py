@@ -141,7 +141,8 @@ def test_reject_withdraw_and_revise(ada, bob, east):
     assert (rejected["state"], rejected["state_reason"]) == ("rejected", "Not today.")
     assert rejected["decisions"][0]["decided_by"] == "bob"
     assert ada.post(f"plans/{two.pk}/withdraw/", reason="Changed my mind.").json()["state"] == "withdrawn"
-    revised = ada.post(f"plans/{three.pk}/revise/", max_moves=3).json()
+    etag = ada.get(f"plans/{three.pk}/")["ETag"]
+    revised = ada.post(f"plans/{three.pk}/revise/", if_match=etag, max_moves=3).json()
     assert (revised["state"], revised["version_number"], revised["version"]) == ("draft", 2, None)
 
 

@@ -16,10 +16,10 @@ RFC_3339_UTC = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$")
 
 
 def test_without_a_login_there_is_a_problem_and_no_data(client, db, problem):
-    for path in ("clusters", "nodes", "snapshots", "plans", "executions", "audit"):
+    for path in ("clusters", "nodes", "gpus", "snapshots", "plans", "executions", "audit", "tokens"):
         answer = client.get(f"/api/v1/{path}/")
         problem(answer, 401, "login-needed")
-        assert answer["WWW-Authenticate"] == "Session"
+        assert answer["WWW-Authenticate"].startswith("Bearer ")
 
 
 def test_an_unknown_address_is_a_problem_too(client, db, problem):

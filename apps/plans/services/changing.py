@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from apps.accounts.errors import NotVisible
@@ -12,16 +13,22 @@ from apps.plans.models import Plan, PlanVersion
 from apps.plans.queries import current_version
 from apps.plans.states import ALLOWED, PlanState
 
+Check = Callable[[Plan], None]
+"""Called with the locked row: raises if it is no longer what the caller looked at."""
+
 
 def find_plan(plan_id: int) -> Plan:
     """The plan as it is now, without a lock. Raises NotVisible if there is none."""
     return _found(Plan.objects.select_related("cluster").filter(pk=plan_id).first(), plan_id)
 
 
-def lock_plan(plan_id: int) -> Plan:
+def lock_plan(plan_id: int, check: Check | None = None) -> Plan:
     """The plan, locked until the end of the transaction. Taken before its state is read."""
     rows = Plan.objects.select_for_update(no_key=True, of=("self",)).select_related("cluster")
-    return _found(rows.filter(pk=plan_id).first(), plan_id)
+    plan = _found(rows.filter(pk=plan_id).first(), plan_id)
+    if check is not None:
+        check(plan)
+    return plan
 
 
 def require_can_become(plan: Plan, target: PlanState) -> None:

@@ -32,6 +32,7 @@ from apps.plans.models import Decision, Plan, PlanVersion
 from apps.plans.queries import Comparison, compare_with_now, current_version, does_something
 from apps.plans.services.ageing import mark_stale
 from apps.plans.services.changing import (
+    Check,
     change_state,
     find_plan,
     lock_plan,
@@ -42,7 +43,7 @@ from apps.plans.states import PlanState
 
 
 @denials_recorded()
-def propose_plan(*, plan_id: int, actor: User) -> Plan:
+def propose_plan(*, plan_id: int, actor: User, check: Check | None = None) -> Plan:
     """DRAFT to PROPOSED: from here on it waits for somebody else's decision, until it expires.
 
     Raises NotComputed, NothingToDo (it changes nothing), PlanIsStale (the cluster moved on: the plan is
@@ -55,12 +56,12 @@ def propose_plan(*, plan_id: int, actor: User) -> Plan:
     if not does_something(version):
         raise NothingToDo(f"plan {plan.pk} changes nothing: {plan.state_reason}")
     _let_go_stale(version)
-    return _propose(plan_id, actor, version.number)
+    return _propose(plan_id, actor, version.number, check)
 
 
 @transaction.atomic(durable=True)
-def _propose(plan_id: int, actor: User, number: int) -> Plan:
-    plan = lock_plan(plan_id)
+def _propose(plan_id: int, actor: User, number: int, check: Check | None) -> Plan:
+    plan = lock_plan(plan_id, check)
     authorize(actor, Action.PLAN, plan.cluster, subject=plan)
     require_can_become(plan, PlanState.PROPOSED)
     if plan.version_number != number:
@@ -119,9 +120,11 @@ def _approve(plan_id: int, digest: str, approver: User, comment: str, logged_in_
 
 @denials_recorded()
 @transaction.atomic(durable=True)
-def reject_plan(*, plan_id: int, digest: str, approver: User, comment: str) -> Plan:
+def reject_plan(
+    *, plan_id: int, digest: str, approver: User, comment: str, check: Check | None = None
+) -> Plan:
     """PROPOSED to REJECTED, for good. The comment tells its author why."""
-    plan = lock_plan(plan_id)
+    plan = lock_plan(plan_id, check)
     authorize(approver, Action.APPROVE, plan.cluster, subject=plan)
     version = _version_to_decide(plan, digest, PlanState.REJECTED)
     _decide(plan, version, approver, "rejected", comment)
@@ -138,9 +141,9 @@ def reject_plan(*, plan_id: int, digest: str, approver: User, comment: str) -> P
 
 @denials_recorded()
 @transaction.atomic(durable=True)
-def withdraw_plan(*, plan_id: int, actor: User, reason: str = "") -> Plan:
+def withdraw_plan(*, plan_id: int, actor: User, reason: str = "", check: Check | None = None) -> Plan:
     """Take a plan back before it begins: its author, its last editor, or an admin may."""
-    plan = lock_plan(plan_id)
+    plan = lock_plan(plan_id, check)
     is_own = actor.pk in {plan.created_by_id, plan.edited_by_id}
     if not (is_own and may(actor, Action.PLAN, plan.cluster)):
         authorize(actor, Action.ADMINISTER, plan.cluster, subject=plan)
@@ -187,6 +190,8 @@ def _require_somebody_else(plan: Plan, approver: User) -> None:
 
 def _require_recent_login(plan: Plan, approver: User, logged_in_at: datetime | None) -> None:
     oldest = timezone.now() - timedelta(seconds=settings.APPROVAL_LOGIN_MAX_AGE_SECONDS)
+    if approver.token is not None:
+        raise _denied(RecentLoginNeeded, plan, approver, "a token approves nothing: log in to the browser")
     if logged_in_at is None or logged_in_at < oldest:
         raise _denied(
             RecentLoginNeeded, plan, approver, "your login is too long ago: log in again, then approve"

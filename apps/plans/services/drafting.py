@@ -21,7 +21,7 @@ from apps.planner.plan_json import digest, plan_to_dict
 from apps.plans.errors import InvalidRequest, NothingKnown, TooManyDrafts
 from apps.plans.models import Plan, PlanVersion
 from apps.plans.queries import drafts_to_compute
-from apps.plans.services.changing import change_state, lock_plan, require_can_become, tell
+from apps.plans.services.changing import Check, change_state, lock_plan, require_can_become, tell
 from apps.plans.states import PlanState
 from apps.plans.titles import title_of_request
 from apps.plans.waking import wake_worker
@@ -62,13 +62,18 @@ def request_plan(
 @denials_recorded()
 @transaction.atomic(durable=True)
 def revise_plan(
-    *, plan_id: int, actor: User, max_moves: int | None = None, seconds: float | None = None
+    *,
+    plan_id: int,
+    actor: User,
+    max_moves: int | None = None,
+    seconds: float | None = None,
+    check: Check | None = None,
 ) -> Plan:
     """Edit a plan: it becomes a DRAFT again and its next version is computed on the newest snapshot.
 
     Whatever was decided on the version before is void, and the editor may not approve the new one.
     """
-    plan = lock_plan(plan_id)
+    plan = lock_plan(plan_id, check)
     authorize(actor, Action.PLAN, plan.cluster, subject=plan)
     require_can_become(plan, PlanState.DRAFT)
     changed = {"max_moves": max_moves, "seconds": seconds}
