@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from apps.simulator.controllers.pace import now, to_text
@@ -17,6 +18,7 @@ Json = dict[str, Any]
 
 HARDWARE_ANNOTATION = "sim.gpu.internal/hardware"
 UNHEALTHY_ANNOTATION = "sim.gpu.internal/unhealthy"
+LINKS_ANNOTATION = "sim.gpu.internal/links"
 MATRIX_ANNOTATION = "topology.gpu.internal/matrix"
 HOLDERS_ANNOTATION = "topology.gpu.internal/holders"
 
@@ -24,7 +26,7 @@ HOLDERS_ANNOTATION = "topology.gpu.internal/holders"
 @dataclass(frozen=True, slots=True)
 class GpuModel:
     """near, switch, far: link codes inside one PCIe switch pair, one NUMA node, across NUMA nodes.
-    nics: network cards per node, spread evenly over the NUMA nodes."""
+    nics: network cards per node, spread evenly over the NUMA nodes. pci_id: as mig-parted filters by."""
 
     product: str
     memory_mib: int
@@ -34,6 +36,7 @@ class GpuModel:
     far: str
     nics: int = 0
     resource: str = "nvidia.com/gpu"
+    pci_id: str = ""
 
     @property
     def is_nvidia(self) -> bool:
@@ -41,10 +44,17 @@ class GpuModel:
 
 
 MODELS = {
-    "a100-sxm4-80gb": GpuModel("NVIDIA-A100-SXM4-80GB", 81920, "ampere", "NV12", "NV12", "NV12", 4),
-    "a100-sxm4-40gb": GpuModel("NVIDIA-A100-SXM4-40GB", 40960, "ampere", "NV12", "NV12", "NV12", 4),
-    "h800": GpuModel("NVIDIA-H800", 81559, "hopper", "NV8", "NV8", "NV8", 4),
-    "l40s": GpuModel("NVIDIA-L40S", 46068, "ada-lovelace", "PIX", "PHB", "SYS", 1),
+    "a100-sxm4-80gb": GpuModel(
+        "NVIDIA-A100-SXM4-80GB", 81920, "ampere", "NV12", "NV12", "NV12", 4, pci_id="0x20B210DE"
+    ),
+    "a100-sxm4-40gb": GpuModel(
+        "NVIDIA-A100-SXM4-40GB", 40960, "ampere", "NV12", "NV12", "NV12", 4, pci_id="0x20B010DE"
+    ),
+    "h100": GpuModel(
+        "NVIDIA-H100-80GB-HBM3", 81559, "hopper", "NV18", "NV18", "NV18", 4, pci_id="0x233010DE"
+    ),
+    "h800": GpuModel("NVIDIA-H800", 81559, "hopper", "NV8", "NV8", "NV8", 4, pci_id="0x232410DE"),
+    "l40s": GpuModel("NVIDIA-L40S", 46068, "ada-lovelace", "PIX", "PHB", "SYS", 1, pci_id="0x26B910DE"),
     "ascend910b": GpuModel("Ascend910B", 65536, "ascend", "HCCS", "HCCS", "HCCS", 2, "huawei.com/Ascend910"),
 }
 
@@ -72,6 +82,7 @@ class Hardware:
         return [device.uuid for device in self.devices]
 
 
+@lru_cache(maxsize=8192)
 def build_hardware(node: str, model: GpuModel, count: int) -> Hardware:
     devices = tuple(_make_device(node, model, index, count) for index in range(count))
     links = tuple(tuple(_link(model, one, other) for other in devices) for one in devices)
@@ -86,7 +97,10 @@ def hardware_of(node: Json) -> Hardware | None:
     text = (meta.get("annotations") or {}).get(HARDWARE_ANNOTATION, "")
     if text:
         name, _, count = text.partition(":")
-        return build_hardware(meta["name"], MODELS[name], int(count or 8))
+        model = MODELS[name]
+        if (meta.get("annotations") or {}).get(LINKS_ANNOTATION) == "pcie":
+            model = replace(model, near="PIX", switch="PHB", far="SYS")
+        return build_hardware(meta["name"], model, int(count or 8))
     labels = meta.get("labels") or {}
     known = (meta.get("annotations") or {}).get(MATRIX_ANNOTATION, "")
     if known.lstrip().startswith("{"):
@@ -103,39 +117,31 @@ def hardware_of(node: Json) -> Hardware | None:
 
 
 def labels_for(node: str, hardware: Hardware | None) -> dict[str, str]:
-    """What the kubelet and GPU Feature Discovery (or the vendor's counterpart) write."""
+    """What the kubelet and another vendor's plugin write. NVIDIA's are discovered (mig/features)."""
     labels = {"kubernetes.io/hostname": node, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
-    if hardware is None:
-        return labels
-    model = hardware.model
-    if not model.is_nvidia:
+    if hardware is not None and not hardware.model.is_nvidia:
         labels |= {
             "kubernetes.io/arch": "arm64",
             "accelerator": "huawei-Ascend910",
             "host-arch": "huawei-arm",
             "node.kubernetes.io/npu.chip.name": "910B3",
         }
-        return labels
-    return labels | {
-        "nvidia.com/gpu.present": "true",
-        "nvidia.com/gpu.product": model.product,
-        "nvidia.com/gpu.count": str(len(hardware.devices)),
-        "nvidia.com/gpu.memory": str(model.memory_mib),
-        "nvidia.com/gpu.family": model.family,
-        "nvidia.com/gpu.replicas": "1",
-        "nvidia.com/gpu.sharing-strategy": "none",
-        "nvidia.com/mig.capable": str(model.family in ("ampere", "hopper")).lower(),
-        "nvidia.com/mig.strategy": "mixed",
-    }
+    return labels
 
 
 def unhealthy_indexes(node: Json) -> frozenset[int]:
-    text = (node["metadata"].get("annotations") or {}).get(UNHEALTHY_ANNOTATION, "")
+    return indexes_of((node["metadata"].get("annotations") or {}).get(UNHEALTHY_ANNOTATION, ""))
+
+
+def indexes_of(text: str) -> frozenset[int]:
+    """ "0,3": nonsense counts as absent."""
     return frozenset(int(part) for part in text.split(",") if part.strip().isdigit())
 
 
-def matrix_of(hardware: Hardware, unhealthy: frozenset[int], observed_at: str = "") -> Json:
-    """The value of the annotation `topology.gpu.internal/matrix`."""
+def matrix_of(
+    hardware: Hardware, unhealthy: frozenset[int], observed_at: str = "", mig: Json | None = None
+) -> Json:
+    """The value of the annotation `topology.gpu.internal/matrix`. mig: instances by GPU."""
     return {
         "version": 1,
         "observed_at": observed_at or to_text(now()),
@@ -157,7 +163,7 @@ def matrix_of(hardware: Hardware, unhealthy: frozenset[int], observed_at: str = 
             [_nic_link(device, position, numa) for position, (_, numa) in enumerate(hardware.nics)]
             for device in hardware.devices
         ],
-        "mig": {},
+        "mig": mig or {},
     }
 
 

@@ -17,6 +17,8 @@ from apps.simulator.api_server.server import ApiServer
 from apps.simulator.client import KubernetesClient
 from apps.simulator.controllers.controller import Context
 from apps.simulator.controllers.disruption import DisruptionController
+from apps.simulator.controllers.gpu_operator.labels import GpuOperator
+from apps.simulator.controllers.gpu_operator.mig_manager import MigManagers
 from apps.simulator.controllers.informers import Informers
 from apps.simulator.controllers.kubelet.fleet import KubeletFleet
 from apps.simulator.controllers.nodes.lifecycle import NodeLifecycle
@@ -51,6 +53,8 @@ _PROGRAMS = (
     PodCollector,
     NamespaceController,
     ServiceAccounts,
+    GpuOperator,
+    MigManagers,
 )
 
 

@@ -6,7 +6,6 @@ moves when they start. Not here: which workloads a scene has.
 
 from __future__ import annotations
 
-import json
 import random
 import uuid
 from copy import deepcopy
@@ -14,19 +13,19 @@ from datetime import timedelta
 from typing import Any
 
 from apps.simulator.controllers.kubelet.devices import DeviceLedger, Held, choose_group
+from apps.simulator.controllers.kubelet.gpu_stack import offer_counts
 from apps.simulator.controllers.kubelet.reports import node_status, running_status
-from apps.simulator.controllers.pace import now, to_micro_text, to_text
+from apps.simulator.controllers.pace import now, to_text
 from apps.simulator.hardware import (
     HARDWARE_ANNOTATION,
-    HOLDERS_ANNOTATION,
-    MATRIX_ANNOTATION,
     MODELS,
     UNHEALTHY_ANNOTATION,
     Hardware,
     build_hardware,
     labels_for,
-    matrix_of,
 )
+from apps.simulator.mig.features import discover_features
+from apps.simulator.mig.setup import Setup, setup_of
 from apps.simulator.scenes.owners import (
     Owner,
     count_budget,
@@ -35,12 +34,21 @@ from apps.simulator.scenes.owners import (
     replica_set_of,
     with_status,
 )
+from apps.simulator.scenes.parts import (
+    agent_notes,
+    first_of,
+    is_silent,
+    lease_spec,
+    make_silent,
+    mark_not_ready,
+    scheduled_condition,
+)
 
 Json = dict[str, Any]
 
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-_STOPPED = "sim.gpu.internal/kubelet"
 _CLASSES = {"prod": 100000, "high": 10000, "training": 1000, "normal": 1000, "low": 100}
+_ALL_CLASSES = _CLASSES | {"system-node-critical": 2_000_001_000}  # a cluster has this one by itself
 _PROBLEM = "node.kubernetes.io/unreachable"
 
 
@@ -51,6 +59,7 @@ class SceneBuilder:
         self.rng = random.Random(seed)
         self.now = now()
         self._nodes: dict[str, Json] = {}
+        self._setups: dict[str, Setup] = {}
         self._ledgers: dict[str, DeviceLedger] = {}
         self._owners: list[Owner] = []
         self._pods: list[Json] = []
@@ -76,10 +85,13 @@ class SceneBuilder:
         cpu: int = 128,
         memory_gib: int = 1024,
         unhealthy: tuple[int, ...] = (),
+        more_labels: dict[str, str] | None = None,
+        notes: dict[str, str] | None = None,
     ) -> None:
-        """model: a name of hardware.MODELS, "" for a node without accelerators."""
+        """model: a name of hardware.MODELS, "" for a node without accelerators. notes: further
+        annotations of the simulation."""
         hardware = build_hardware(name, MODELS[model], count) if model else None
-        annotations = {HARDWARE_ANNOTATION: f"{model}:{count}"} if hardware else {}
+        annotations = ({HARDWARE_ANNOTATION: f"{model}:{count}"} if hardware else {}) | (notes or {})
         if unhealthy:
             annotations[UNHEALTHY_ANNOTATION] = ",".join(map(str, unhealthy))
         labels = {
@@ -87,10 +99,10 @@ class SceneBuilder:
             "topology.kubernetes.io/zone": zone,
             "topology.kubernetes.io/rack": rack,
             "topology.kubernetes.io/region": "east-1",
-        }
+        } | (more_labels or {})
         capacity = {"cpu": str(cpu), "memory": f"{memory_gib}Gi", "pods": "110", "ephemeral-storage": "2Ti"}
         allocatable = {**capacity, "cpu": str(cpu - 2), "memory": f"{memory_gib - 24}Gi"}
-        self.add_machine(name, hardware, capacity, allocatable, labels, annotations, unhealthy)
+        self.add_machine(name, hardware, capacity, allocatable, labels, annotations)
 
     def add_machine(
         self,
@@ -100,20 +112,20 @@ class SceneBuilder:
         allocatable: dict[str, str],
         labels: dict[str, str],
         annotations: dict[str, str] | None = None,
-        unhealthy: tuple[int, ...] = (),
     ) -> None:
         """A node with all that is known of it given."""
         node = self._object("v1", "Node", "", name, age_days=90)
-        node["metadata"] |= {
-            "labels": labels_for(name, hardware) | labels,
-            "annotations": annotations or {},
-        }
+        node["metadata"] |= {"labels": labels_for(name, hardware) | labels, "annotations": annotations or {}}
         node |= {"spec": {}, "status": {"capacity": capacity, "allocatable": allocatable}}
-        node["status"] = node_status(node, hardware, frozenset(unhealthy))
+        setup = setup_of(node) if HARDWARE_ANNOTATION in node["metadata"]["annotations"] else None
+        if hardware and setup is None:
+            setup = Setup(hardware)
+        if setup:
+            node["metadata"]["labels"] = discover_features(setup) | node["metadata"]["labels"]
+            self._setups[name] = setup
+            self._ledgers[name] = DeviceLedger(setup)
+        node["status"] = node_status(node, hardware, offer_counts(setup, setup) if setup else {})
         self._nodes[name] = node
-        if hardware:
-            self._ledgers[name] = DeviceLedger(hardware)
-            self._ledgers[name].unhealthy = frozenset(unhealthy)
 
     def cordon(self, name: str) -> None:
         """By a person: no annotation of ours says why."""
@@ -122,16 +134,7 @@ class SceneBuilder:
 
     def silence(self, name: str, minutes: float) -> None:
         """Its kubelet stopped so long ago."""
-        node = self._nodes[name]
-        node["metadata"]["annotations"][_STOPPED] = "stopped"
-        for condition in node["status"]["conditions"]:
-            condition |= {
-                "status": "Unknown",
-                "reason": "NodeStatusUnknown",
-                "message": "Kubelet stopped posting node status.",
-                "lastHeartbeatTime": self.ago(minutes=minutes),
-                "lastTransitionTime": self.ago(minutes=minutes - 0.8),
-            }
+        make_silent(self._nodes[name], since=self.ago(minutes=minutes), lost=self.ago(minutes=minutes - 0.8))
         for effect in ("NoSchedule", "NoExecute"):
             self._add_taint(name, _PROBLEM, effect)
 
@@ -173,10 +176,9 @@ class SceneBuilder:
         began = self.ago(hours=age)
         pod["metadata"]["creationTimestamp"] = began
         pod["status"] = running_status(pod, began)
-        scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": began}
-        pod["status"]["conditions"].append(scheduled)
-        if _STOPPED in self._nodes[node]["metadata"]["annotations"]:
-            _mark_not_ready(pod)
+        pod["status"]["conditions"].append(scheduled_condition(began))
+        if is_silent(self._nodes[node]):
+            mark_not_ready(pod)
         for index in devices:
             self._hold(pod, node, index)
         return pod
@@ -185,14 +187,7 @@ class SceneBuilder:
         pod = self._new_pod(owner)
         born = self.ago(minutes=minutes)
         pod["metadata"]["creationTimestamp"] = born
-        condition = {
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": "Unschedulable",
-            "message": message,
-            "lastTransitionTime": born,
-        }
-        pod["status"] = {"phase": "Pending", "conditions": [condition]}
+        pod["status"] = {"phase": "Pending", "conditions": [scheduled_condition(born, refused=message)]}
         return pod
 
     def hold_share(self, pod: Json, node: str, index: int, milli: int) -> None:
@@ -207,6 +202,22 @@ class SceneBuilder:
     def nodes(self) -> list[Json]:
         return list(self._nodes.values())
 
+    def put_anywhere(self, owner: Owner, node: str, gpu: int | None = None) -> Json:
+        """A running pod on the devices it asks for, as the device plugin hands them out.
+        gpu: the one whose MIG instances are taken first."""
+        pod, ledger = self.put(owner, node), self._ledgers[node]
+        if self._setups[node].sharing.is_on:
+            return pod
+        offers = ledger.offers
+        if gpu is not None:
+            ledger.offers = {name: first_of(offers[name], gpu) for name in offers}
+        ledger.allocate(pod)
+        ledger.offers = offers
+        return pod
+
+    def add_config_map(self, namespace: str, name: str, data: dict[str, str]) -> None:
+        self._others.append({**self._object("v1", "ConfigMap", namespace, name, age_days=60), "data": data})
+
     def put_daemon(self, owner: Owner) -> None:
         """One pod on every node that the owner's selector takes."""
         wanted = owner.template["spec"].get("nodeSelector") or {}
@@ -216,7 +227,8 @@ class SceneBuilder:
 
     def build(self) -> list[Json]:
         for name, ledger in self._ledgers.items():
-            self._annotate(name, ledger)
+            node = self._nodes[name]
+            node["metadata"]["annotations"] |= agent_notes(node, self._setups[name], ledger, self.now)
         things = [*self._namespaces.values(), *self._others_first(), *self._nodes.values(), *self._leases()]
         for owner in self._owners:
             if owner.child:
@@ -235,7 +247,7 @@ class SceneBuilder:
 
     def _new_pod(self, owner: Owner) -> Json:
         suffix = "".join(self.rng.choice(_LETTERS) for _ in range(5))
-        body = pod_body(owner, len(owner.pods), suffix, _CLASSES)
+        body = pod_body(owner, len(owner.pods), suffix, _ALL_CLASSES)
         pod = self._object("v1", "Pod", owner.namespace, body["metadata"].pop("name"), age_days=1)
         pod["metadata"] |= body["metadata"]
         pod["spec"] = deepcopy(body["spec"])
@@ -253,16 +265,6 @@ class SceneBuilder:
         memory = self._ledgers[node].hardware.model.memory_mib * milli // 1000
         return Held(meta["namespace"], meta["name"], meta["uid"], container, milli, memory)
 
-    def _annotate(self, name: str, ledger: DeviceLedger) -> None:
-        node = self._nodes[name]
-        stopped = _STOPPED in node["metadata"]["annotations"]
-        observed = node["status"]["conditions"][0]["lastHeartbeatTime"] if stopped else to_text(self.now)
-        matrix = matrix_of(ledger.hardware, ledger.unhealthy, observed)
-        node["metadata"]["annotations"] |= {
-            MATRIX_ANNOTATION: json.dumps(matrix, separators=(",", ":")),
-            HOLDERS_ANNOTATION: ledger.to_annotation(observed),
-        }
-
     def _add_taint(self, name: str, key: str, effect: str) -> None:
         taints = self._nodes[name]["spec"].setdefault("taints", [])
         taints.append({"key": key, "effect": effect, "timeAdded": self.ago(minutes=5)})
@@ -277,10 +279,8 @@ class SceneBuilder:
         leases = []
         for name, node in self._nodes.items():
             lease = self._object("coordination.k8s.io/v1", "Lease", "kube-node-lease", name, age_days=90)
-            stopped = _STOPPED in node["metadata"]["annotations"]
-            beat = self.now - timedelta(minutes=6 if stopped else 0)
-            spec = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": to_micro_text(beat)}
-            leases.append({**lease, "spec": spec})
+            beat = self.now - timedelta(minutes=6 if is_silent(node) else 0)
+            leases.append({**lease, "spec": lease_spec(name, beat)})
         return leases
 
     def _others_first(self) -> list[Json]:
@@ -290,9 +290,3 @@ class SceneBuilder:
         return [
             count_budget(each, self._pods) for each in self._others if each["kind"] == "PodDisruptionBudget"
         ]
-
-
-def _mark_not_ready(pod: Json) -> None:
-    for condition in pod["status"]["conditions"]:
-        if condition["type"] == "Ready":
-            condition |= {"status": "False", "reason": "NodeNotReady"}

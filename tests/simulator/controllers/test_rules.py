@@ -7,6 +7,7 @@ from apps.simulator.controllers.owners.job_rules import backoff_seconds, is_fail
 from apps.simulator.controllers.quantities import effective_requests, parse_quantity
 from apps.simulator.controllers.selectors import find_untolerated, matches_node, matches_selector
 from apps.simulator.hardware import MODELS, build_hardware, hardware_of
+from apps.simulator.mig.setup import Setup
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,7 @@ def test_device_groups_keep_to_a_switch_then_to_a_numa_node_and_spare_the_emptie
 
 def test_a_ledger_refuses_without_taking_and_survives_a_restart():
     hardware = build_hardware("n", MODELS["h800"], 8)
-    ledger = DeviceLedger(hardware)
+    ledger = DeviceLedger(Setup(hardware))
     limits = {"resources": {"limits": {"nvidia.com/gpu": "5"}}}
     pod = {
         "metadata": {"namespace": "a", "name": "p", "uid": "u1"},
@@ -95,7 +96,7 @@ def test_a_ledger_refuses_without_taking_and_survives_a_restart():
     with pytest.raises(DevicesUnavailable, match="Requested: 5, Available: 3"):
         ledger.allocate(other)
     assert len(ledger.free()) == 3
-    again = DeviceLedger(hardware)
+    again = DeviceLedger(Setup(hardware))
     again.adopt({"metadata": {"annotations": {"topology.gpu.internal/holders": ledger.to_annotation()}}})
     assert again.free() == ledger.free()
     assert again.release("u1")

@@ -6,7 +6,6 @@ Not here: heartbeats of the whole fleet (fleet) and the choice of devices (devic
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -14,14 +13,15 @@ from typing import Any
 
 from apps.simulator.client import NODES, PODS, STRATEGIC, ApiError
 from apps.simulator.controllers.controller import QUIET_ERRORS, Context
-from apps.simulator.controllers.kubelet.devices import DeviceLedger, DevicesUnavailable
+from apps.simulator.controllers.kubelet.devices import DevicesUnavailable
+from apps.simulator.controllers.kubelet.gpu_stack import GpuStack
 from apps.simulator.controllers.kubelet.reports import (
     finished_status,
     node_status,
     rejected_status,
     running_status,
 )
-from apps.simulator.controllers.kubelet.rules import find_lacking, labels_to_write, read_seconds
+from apps.simulator.controllers.kubelet.rules import find_lacking, read_seconds
 from apps.simulator.controllers.objects import (
     annotations_of,
     is_terminal,
@@ -30,14 +30,6 @@ from apps.simulator.controllers.objects import (
     uid_of,
 )
 from apps.simulator.controllers.pace import from_text, now, to_micro_text
-from apps.simulator.hardware import (
-    HARDWARE_ANNOTATION,
-    HOLDERS_ANNOTATION,
-    MATRIX_ANNOTATION,
-    hardware_of,
-    matrix_of,
-    unhealthy_indexes,
-)
 
 Json = dict[str, Any]
 log = logging.getLogger(__name__)
@@ -68,17 +60,18 @@ class NodeAgent:
         self.context = context
         self.node = node
         self.name: str = node["metadata"]["name"]
-        self.hardware = hardware_of(node)
-        self.ledger = DeviceLedger(self.hardware) if self.hardware else None
+        self.stack = GpuStack(node, context.pace)
+        self.ledger = self.stack.ledger
         self.stopped = annotations_of(node).get(STOPPED_ANNOTATION) == "stopped"
         self._runs: dict[str, PodRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._holders_timer: asyncio.TimerHandle | None = None
-        if self.ledger:
-            self.ledger.unhealthy = unhealthy_indexes(node)
-            self.ledger.adopt(node)
+        self._report_timer: asyncio.TimerHandle | None = None
 
     def close(self) -> None:
+        for timer in (self._holders_timer, self._report_timer):
+            if timer:
+                timer.cancel()
         for task in list(self._tasks):
             task.cancel()
 
@@ -87,28 +80,31 @@ class NodeAgent:
     def on_node(self, node: Json) -> None:
         """The node object changed: a fault may have been put on it or taken off."""
         self.node = node
+        has_news = self.stack.on_node(node)
         was_stopped = self.stopped
         self.stopped = annotations_of(node).get(STOPPED_ANNOTATION) == "stopped"
         if was_stopped and not self.stopped:
             self._spawn(self.report)
             for pod in self.context.informers.store(PODS).select("node", self.name):
                 self.on_pod(pod)
-        elif self.ledger and not self.stopped and self.ledger.unhealthy != unhealthy_indexes(node):
-            self.ledger.unhealthy = unhealthy_indexes(node)
-            self._spawn(self.report)
+        elif has_news and not self.stopped:
+            self._report_devices()
+
+    def _report_devices(self) -> None:
+        """Now, and once more when the kubelet forgets the devices of a plugin that went away."""
+        self._spawn(self.report)
+        if self._report_timer:
+            self._report_timer.cancel()
+        again = self.stack.grace_seconds + 0.05
+        self._report_timer = asyncio.get_running_loop().call_later(again, lambda: self._spawn(self.report))
 
     async def report(self) -> None:
         """Labels, annotations and status in two writes; writes that change nothing cost nothing."""
-        unhealthy = self.ledger.unhealthy if self.ledger else frozenset()
-        meta: Json = {"labels": labels_to_write(self.node, self.hardware), "annotations": {}}
-        if self.ledger:
-            meta["annotations"][HOLDERS_ANNOTATION] = self.ledger.to_annotation()
-        if self.hardware and HARDWARE_ANNOTATION in annotations_of(self.node):
-            matrix = matrix_of(self.hardware, unhealthy)
-            meta["annotations"][MATRIX_ANNOTATION] = json.dumps(matrix, separators=(",", ":"))
+        meta: Json = {"labels": self.stack.labels(), "annotations": self.stack.annotations()}
         client = self.context.client
         await client.patch(NODES, "", self.name, {"metadata": meta})
-        status = node_status(self.node, self.hardware, unhealthy)
+        hardware = self.stack.setup.hardware if self.stack.setup else None
+        status = node_status(self.node, hardware, self.stack.offered())
         await client.patch(
             NODES, "", self.name, {"status": status}, subresource="status", content_type=STRATEGIC
         )
@@ -121,8 +117,7 @@ class NodeAgent:
 
     async def _write_holders(self) -> None:
         self._holders_timer = None
-        assert self.ledger
-        body = {"metadata": {"annotations": {HOLDERS_ANNOTATION: self.ledger.to_annotation()}}}
+        body = {"metadata": {"annotations": self.stack.holders()}}
         await self.context.client.patch(NODES, "", self.name, body)
 
     # --- pods ---
@@ -135,6 +130,8 @@ class NodeAgent:
         if run is None:
             run = self._take(pod)
         run.pod = pod
+        if self.stack.on_pod(pod):
+            self._report_devices()
         if is_terminal(pod):
             self._release(uid)
         if is_terminating(pod) and not run.stopping:
@@ -148,6 +145,8 @@ class NodeAgent:
         if run:
             for task in run.tasks:
                 task.cancel()
+        if self.stack.on_pod_gone(uid):
+            self._report_devices()
         self._release(uid)
 
     def _take(self, pod: Json) -> PodRun:

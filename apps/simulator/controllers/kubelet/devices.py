@@ -1,23 +1,27 @@
 """The device plugin of one node: which container holds which device.
 
-Like the real one it gives whole devices, prefers a well-linked group, and refuses when too few
-healthy ones are free. Its memory is the node annotation `topology.gpu.internal/holders`.
+Like the real one it gives whole devices and MIG instances, prefers a well-linked group, and refuses
+when too few healthy ones are free. Its memory is the node annotation `topology.gpu.internal/holders`,
+or one of its own where no node agent tells the holders.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from apps.simulator.controllers.pace import now, to_text
-from apps.simulator.controllers.quantities import container_requests
+from apps.simulator.controllers.quantities import container_requests, effective_requests
 from apps.simulator.hardware import HOLDERS_ANNOTATION, Hardware
+from apps.simulator.mig.offers import MIG_PREFIX, Offers, Unit, list_offers
+from apps.simulator.mig.setup import Setup
 
 Json = dict[str, Any]
 
+CHECKPOINT_ANNOTATION = "sim.gpu.internal/device-checkpoint"
 _MOST_GROUPS = 4000
 
 
@@ -47,68 +51,100 @@ class Held:
 
 
 class DeviceLedger:
-    def __init__(self, hardware: Hardware) -> None:
-        self.hardware = hardware
-        self.unhealthy: frozenset[int] = frozenset()
-        self._holders: dict[int, list[Held]] = {device.index: [] for device in hardware.devices}
+    """offers: what the device plugin registered; while it is down, nothing can be handed out."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.hardware = setup.hardware
+        self.unhealthy: frozenset[int] = setup.broken
+        self.is_offline = False
+        self.offers: Offers = list_offers(setup)
+        self._holders: dict[str, list[Held]] = {}
 
     def adopt(self, node: Json) -> None:
-        """Takes over what the node's annotation says; unknown devices are left out."""
-        text = (node["metadata"].get("annotations") or {}).get(HOLDERS_ANNOTATION)
-        if not text:
-            return
-        by_uuid = {device.uuid: device.index for device in self.hardware.devices}
-        for uuid, holders in json.loads(text)["devices"].items():
-            if uuid in by_uuid:
-                self._holders[by_uuid[uuid]] = [
-                    Held(**{name: each[name] for name in Held.__slots__}) for each in holders
-                ]
+        """Takes over what the node's annotation says."""
+        annotations = node["metadata"].get("annotations") or {}
+        text = annotations.get(HOLDERS_ANNOTATION) or annotations.get(CHECKPOINT_ANNOTATION)
+        for uuid, holders in json.loads(text)["devices"].items() if text else ():
+            self._holders[uuid] = [Held(**{name: each[name] for name in Held.__slots__}) for each in holders]
 
     def forget_except(self, uids: Iterable[str]) -> None:
         known = set(uids)
-        for index, holders in self._holders.items():
-            self._holders[index] = [held for held in holders if held.uid in known]
+        self._keep(lambda held: held.uid in known)
 
     def holds(self, uid: str) -> bool:
         return any(held.uid == uid for holders in self._holders.values() for held in holders)
 
     def free(self) -> list[int]:
-        return [i for i, holders in self._holders.items() if not holders and i not in self.unhealthy]
+        """Whole GPUs, by index."""
+        whole = {device.uuid for device in self.hardware.devices}
+        free = self.free_units(self.hardware.model.resource)
+        return [unit.gpu for unit in free if unit.uuid in whole]
+
+    def free_units(self, resource: str) -> list[Unit]:
+        if self.is_offline:
+            return []
+        offered = self.offers.get(resource, ())
+        return [unit for unit in offered if unit.uuid not in self._holders and unit.gpu not in self.unhealthy]
 
     def allocate(self, pod: Json) -> bool:
         """True when the pod got devices, False when it asks for none. Raises DevicesUnavailable
         with nothing taken."""
-        model = self.hardware.model
-        wanted = _wanted_by_container(pod, model.resource)
-        free = self.free()
-        total = sum(count for _, count in wanted)
-        if total > len(free):
-            raise DevicesUnavailable(model.resource, total, len(free))
+        wanted = {resource: _wanted_by_container(pod, resource) for resource in self._asked(pod)}
+        for resource, parts in wanted.items():
+            total, free = sum(count for _, count in parts), len(self.free_units(resource))
+            if total > free:
+                raise DevicesUnavailable(resource, total, free)
         meta = pod["metadata"]
-        for container, count in wanted:
-            for index in choose_group(self.hardware, self.free(), count):
-                held = Held(meta["namespace"], meta["name"], meta["uid"], container, 1000, model.memory_mib)
-                self._holders[index].append(held)
-        return bool(wanted)
+        for resource, parts in wanted.items():
+            for container, count in parts:
+                for unit in self._choose(resource, count):
+                    memory = unit.memory_mib
+                    held = Held(meta["namespace"], meta["name"], meta["uid"], container, 1000, memory)
+                    self.place_unit(unit.uuid, held)
+        return any(wanted.values())
 
     def release(self, uid: str) -> bool:
         had = self.holds(uid)
-        for index, holders in self._holders.items():
-            self._holders[index] = [held for held in holders if held.uid != uid]
+        self._keep(lambda held: held.uid != uid)
         return had
 
     def to_annotation(self, observed_at: str = "") -> str:
+        order = {device.uuid: device.index for device in self.hardware.devices}
+        order |= {unit.uuid: unit.gpu for units in self.offers.values() for unit in units}
         devices = {
-            device.uuid: [held.to_json() for held in self._holders[device.index]]
-            for device in self.hardware.devices
-            if self._holders[device.index]
+            uuid: [held.to_json() for held in self._holders[uuid]]
+            for uuid in sorted(self._holders, key=lambda uuid: (order.get(uuid, len(order)), uuid))
         }
         document = {"version": 1, "observed_at": observed_at or to_text(now()), "devices": devices}
         return json.dumps(document, separators=(",", ":"))
 
     def place(self, index: int, held: Held) -> None:
         """For scenes, which say themselves who sits where."""
-        self._holders[index].append(held)
+        self.place_unit(self.hardware.devices[index].uuid, held)
+
+    def place_unit(self, uuid: str, held: Held) -> None:
+        self._holders.setdefault(uuid, []).append(held)
+
+    def _asked(self, pod: Json) -> list[str]:
+        """Resources of this plugin that the pod names, offered here or not."""
+        named = effective_requests(pod["spec"])
+        return [
+            name
+            for name in sorted(named)
+            if named[name] and (name == self.hardware.model.resource or name.startswith(MIG_PREFIX))
+        ]
+
+    def _choose(self, resource: str, count: int) -> list[Unit]:
+        """Well-linked whole GPUs; instances in the order of their GPUs."""
+        free = self.free_units(resource)
+        by_index = {unit.gpu: unit for unit in free}
+        if len(by_index) < len(free) or resource != self.hardware.model.resource:
+            return free[:count]
+        return [by_index[index] for index in choose_group(self.hardware, list(by_index), count)]
+
+    def _keep(self, wanted: Callable[[Held], bool]) -> None:
+        kept = {uuid: [held for held in holders if wanted(held)] for uuid, holders in self._holders.items()}
+        self._holders = {uuid: holders for uuid, holders in kept.items() if holders}
 
 
 def choose_group(hardware: Hardware, free: list[int], count: int) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from typing import Any
 
 from apps.simulator.controllers.objects import make_condition
@@ -95,16 +96,15 @@ def node_conditions(since: str = "") -> list[Json]:
     ]
 
 
-def node_status(node: Json, hardware: Hardware | None, unhealthy: frozenset[int]) -> Json:
-    """Capacity counts every device, allocatable only the healthy ones."""
+def node_status(node: Json, hardware: Hardware | None, offered: Mapping[str, tuple[int, int]]) -> Json:
+    """offered: (capacity, allocatable) of each device resource."""
     name = node["metadata"]["name"]
     known = node.get("status") or {}
     capacity = {**_DEFAULT_CAPACITY, **(known.get("capacity") or {})}
     allocatable = {**capacity, **(known.get("allocatable") or {})}
-    if hardware is not None:
-        count = len(hardware.devices)
-        capacity[hardware.model.resource] = str(count)
-        allocatable[hardware.model.resource] = str(count - len(unhealthy))
+    for resource, (count, healthy) in offered.items():
+        capacity[resource] = str(count)
+        allocatable[resource] = str(healthy)
     old = {each["type"]: each for each in known.get("conditions") or []}
     conditions = node_conditions()
     for condition in conditions:

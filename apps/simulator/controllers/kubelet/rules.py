@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from apps.simulator.controllers.objects import annotations_of, is_terminal, labels_of
+from apps.simulator.controllers.objects import annotations_of, is_terminal
 from apps.simulator.controllers.quantities import effective_requests, parse_quantities
-from apps.simulator.hardware import HARDWARE_ANNOTATION, Hardware, labels_for
 
 Json = dict[str, Any]
 
@@ -25,17 +24,6 @@ def find_lacking(node: Json, pods: Iterable[Json]) -> str:
         if allocatable[resource] and used[resource] > allocatable[resource]:
             return resource
     return ""
-
-
-def labels_to_write(node: Json, hardware: Hardware | None) -> dict[str, str]:
-    """A node whose hardware is not simulated (a dump) keeps the labels that it came with."""
-    labels = labels_for(node["metadata"]["name"], hardware)
-    if HARDWARE_ANNOTATION in annotations_of(node):
-        return labels
-    known = labels_of(node)
-    return {
-        key: value for key, value in labels.items() if key.startswith("kubernetes.io/") and key not in known
-    }
 
 
 def read_seconds(pod: Json, what: str, default: float) -> float:
