@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 
 from apps.clusters.credentials import unseal
+from apps.clusters.errors import ConnectionFailed
 from apps.clusters.models import Cluster
 from apps.kube.kubeconfig import Credentials
 from apps.kube.kubernetes_gateway import KubernetesGateway
@@ -13,8 +14,10 @@ from apps.kube.kubernetes_gateway import KubernetesGateway
 def open_gateway(cluster: Cluster) -> KubernetesGateway:
     """A gateway that answers for exactly this cluster (its UID is pinned). Connects on first use.
 
-    Raises ConnectionFailed if the credential cannot be decrypted. Close it after use.
+    Raises ConnectionFailed if the credential cannot be decrypted, or there is none. Close it after use.
     """
+    if not cluster.is_live:
+        raise ConnectionFailed(f"{cluster.name} is known from a dump only: there is nothing to connect to.")
     credentials = unseal(cluster.credential, server=cluster.server, ca=cluster.ca_certificate)
     return open_with(credentials, pinned_uid=cluster.kube_system_uid)
 

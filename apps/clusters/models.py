@@ -7,11 +7,17 @@ class Cluster(models.Model):
     """A Kubernetes cluster that the console watches.
 
     `credential` is encrypted at rest and never leaves the server. `kube_system_uid` pins the
-    cluster: another one answering behind the same URL is refused.
+    cluster: another one answering behind the same URL is refused. A cluster known from a dump only has
+    neither server nor credential, is never watched, and nothing can be carried out on it.
     `problems`: what the watcher could not read, one {"kind", "message"} each.
     """
 
+    class Source(models.TextChoices):
+        API = "api", "its API server"
+        DUMP = "dump", "a dump that somebody uploaded"
+
     name = models.SlugField(max_length=63, unique=True)
+    source = models.CharField(max_length=8, choices=Source.choices, default=Source.API)
     server = models.CharField(max_length=300, help_text="https://host:port of its API server")
     ca_certificate = models.TextField(blank=True)
     credential = models.TextField(blank=True)
@@ -25,6 +31,11 @@ class Cluster(models.Model):
 
     class Meta:
         ordering = ["name"]
+
+    @property
+    def is_live(self) -> bool:
+        """Whether there is an API server behind it."""
+        return self.source == self.Source.API
 
 
 class Snapshot(models.Model):

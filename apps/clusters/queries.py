@@ -35,7 +35,8 @@ def cluster_for(user: Person, name: str) -> Cluster:
 
 
 def active_clusters() -> QuerySet[Cluster]:
-    return Cluster.objects.filter(is_active=True)
+    """Those that are to be watched: a dump has nothing behind it."""
+    return Cluster.objects.filter(is_active=True, source=Cluster.Source.API)
 
 
 def latest_snapshot(cluster: Cluster) -> Snapshot | None:

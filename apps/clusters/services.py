@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -16,6 +17,7 @@ from apps.accounts.services import authorize, denials_recorded
 from apps.audit import services as audit
 from apps.clusters import pictures
 from apps.clusters.credentials import seal
+from apps.clusters.dump_packing import PackedPicture, pack_dump
 from apps.clusters.errors import (
     AlreadyRegistered,
     BadKubeconfig,
@@ -47,8 +49,7 @@ def register_cluster(
     """
     if actor is not None:
         authorize(actor, Action.ADMINISTER, None, subject=f"cluster {name[:63]}")
-    if not name or len(name) > 63 or slugify(name) != name:
-        raise BadName(f"{name[:80]!r} is no name for a cluster: use lower-case letters, digits and dashes.")
+    _check_name(name)
     credentials = _read(kubeconfig, allow_insecure)
     version, uid = _contact(credentials) if check else ("", "")
     with transaction.atomic(durable=True):
@@ -90,6 +91,8 @@ def replace_credentials(
     cluster = Cluster.objects.get(pk=cluster_id)
     if actor is not None:
         authorize(actor, Action.ADMINISTER, cluster, subject=cluster)
+    if not cluster.is_live:
+        raise NameTaken(f"{cluster.name!r} is a dump: connect the cluster itself under another name.")
     credentials = _read(kubeconfig, allow_insecure)
     version, uid = _contact(credentials, pinned_uid="" if rebuilt else cluster.kube_system_uid)
     with transaction.atomic(durable=True):
@@ -129,6 +132,35 @@ def set_cluster_active(
     return cluster
 
 
+@denials_recorded()
+def register_dump(*, actor: Any, name: str, paths: Sequence[tuple[str, Path]]) -> Cluster:
+    """Look at a cluster through a dump that kubectl wrote, without any connection to it.
+
+    paths: (what the file is called, where it lies), read together. Under the name of an earlier dump it
+    becomes that one's newest snapshot. actor None: somebody at the command line.
+    Raises Denied, BadDump, BadName or NameTaken.
+    """
+    if actor is not None:
+        authorize(actor, Action.ADMINISTER, None, subject=f"cluster {name[:63]}")
+    _check_name(name)
+    if Cluster.objects.filter(name=name, source=Cluster.Source.API).exists():
+        raise NameTaken(f"{name!r} is a connected cluster: give the dump a name of its own.")
+    packed = pack_dump(paths)
+    with transaction.atomic(durable=True):
+        if actor is not None:
+            authorize(actor, Action.ADMINISTER, None, subject=f"cluster {name}")
+        _one_registration_at_a_time()
+        cluster, is_new = Cluster.objects.get_or_create(name=name, defaults={"source": Cluster.Source.DUMP})
+        if cluster.is_live:
+            raise NameTaken(f"{name!r} is a connected cluster: give the dump a name of its own.")
+        row = record_packed(cluster_id=cluster.pk, packed=packed)
+        detail = {"files": [told for told, _ in paths], "digest": packed.digest, "snapshot": row.pk}
+        action = "cluster.registered" if is_new else "cluster.dumped"
+        audit.record(actor=actor, action=action, subject=cluster, cluster=name, detail=detail)
+    cluster.refresh_from_db()
+    return cluster
+
+
 def record_snapshot(
     *,
     cluster_id: int,
@@ -140,18 +172,31 @@ def record_snapshot(
 
     digest: as `pictures.Fingerprint` gives it, if the caller has it already.
     """
-    digest = digest or pictures.Fingerprint().digest(snapshot)
-    body, summary = pictures.pack(snapshot), pictures.summarise(snapshot)
-    taken_at = datetime.fromtimestamp(snapshot.taken_at, UTC)
+    packed = PackedPicture(
+        taken_at=snapshot.taken_at,
+        digest=digest or pictures.Fingerprint().digest(snapshot),
+        summary=pictures.summarise(snapshot),
+        body=pictures.pack(snapshot),
+    )
+    return record_packed(cluster_id=cluster_id, packed=packed, problems=problems)
+
+
+def record_packed(
+    *, cluster_id: int, packed: PackedPicture, problems: Sequence[dict[str, str]] = ()
+) -> Snapshot:
+    """The same for a picture that another program packed. The newest upload of a dump is the newest row,
+    however old the dump is."""
+    digest, summary = packed.digest, packed.summary
+    taken_at = datetime.fromtimestamp(packed.taken_at, UTC)
     with transaction.atomic():
         cluster = Cluster.objects.select_for_update(no_key=True).get(pk=cluster_id)
         row = Snapshot.objects.defer("body").filter(cluster=cluster).order_by("-id").first()
         if row is not None and row.digest == digest:
             row.taken_at = max(row.taken_at, taken_at)
             row.save(update_fields=["taken_at"])
-        elif row is None or row.taken_at <= taken_at:
+        elif row is None or row.taken_at <= taken_at or not cluster.is_live:
             row = Snapshot.objects.create(
-                cluster=cluster, taken_at=taken_at, digest=digest, body=body, summary=summary
+                cluster=cluster, taken_at=taken_at, digest=digest, body=packed.body, summary=summary
             )
             data = {"id": row.pk, "taken_at": taken_at.isoformat(), "summary": summary}
             publish_on_commit(cluster.name, "snapshot", data)
@@ -202,6 +247,11 @@ def prune_snapshots(*, cluster_id: int) -> int:
             return old.only("id").delete()[0]
     except IntegrityError:
         return 0  # a plan began to refer to one of them at this moment: next time
+
+
+def _check_name(name: str) -> None:
+    if not name or len(name) > 63 or slugify(name) != name:
+        raise BadName(f"{name[:80]!r} is no name for a cluster: use lower-case letters, digits and dashes.")
 
 
 def _read(text: str, allow_insecure: bool) -> kubeconfigs.Credentials:
