@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from django.db.models import QuerySet
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from apps.accounts.queries import Person
 
 OPEN_PICTURES = 8
+OPEN_BYTES = 4 * 2**20
+"""Of packed bodies. Opened, a picture takes about twenty times as much, so this is what bounds the memory of
+a process: eight small clusters, or one large one."""
+Answer = TypeVar("Answer")
 
 
 def visible_clusters(user: Person) -> QuerySet[Cluster]:
@@ -60,30 +65,64 @@ def open_snapshot(row: Snapshot) -> Picture:
     return picture
 
 
+def answer_about(picture: Picture, question: str, find: Callable[[], Answer]) -> Answer:
+    """`find()`, remembered for as long as the picture stays open: what follows from a picture alone and
+    costs something. question: names the answer among those about one picture."""
+    entry = _open_pictures.entry_of(picture)
+    if entry is None:
+        return find()
+    if question not in entry.answers:
+        entry.answers[question] = find()
+    return cast(Answer, entry.answers[question])
+
+
+@dataclass(slots=True)
+class _Open:
+    picture: Picture
+    size: int
+    answers: dict[str, Any] = field(default_factory=dict)
+
+
 class _OpenPictures:
     """The pictures opened last, by row; shared by the threads of this program."""
 
-    def __init__(self, size: int) -> None:
-        self._size = size
+    def __init__(self, most: int, most_bytes: int) -> None:
+        self._most, self._most_bytes = most, most_bytes
         self._lock = threading.Lock()
-        self._pictures: OrderedDict[tuple[int, str], Picture] = OrderedDict()
+        self._entries: OrderedDict[tuple[int, str], _Open] = OrderedDict()
 
     def get(self, row: Snapshot) -> Picture:
         key = (row.pk, row.digest)
         with self._lock:
-            picture = self._pictures.get(key)
-            if picture is not None:
-                self._pictures.move_to_end(key)
-                return picture
-        picture = pictures.unpack(row.body)
-        self.keep(row, picture)
+            entry = self._entries.get(key)
+            if entry is not None:
+                self._entries.move_to_end(key)
+                return entry.picture
+        body = row.body
+        picture = pictures.unpack(body)
+        self._put(key, _Open(picture, len(body)))
         return picture
 
     def keep(self, row: Snapshot, picture: Picture) -> None:
+        """The same facts under a later time: what was found out about them holds."""
         with self._lock:
-            self._pictures[(row.pk, row.digest)] = picture
-            while len(self._pictures) > self._size:
-                self._pictures.popitem(last=False)
+            entry = self._entries.get((row.pk, row.digest))
+            if entry is not None:
+                entry.picture = picture
+
+    def entry_of(self, picture: Picture) -> _Open | None:
+        with self._lock:
+            return next((entry for entry in self._entries.values() if entry.picture is picture), None)
+
+    def _put(self, key: tuple[int, str], entry: _Open) -> None:
+        with self._lock:
+            self._entries[key] = entry
+            self._entries.move_to_end(key)
+            while len(self._entries) > 1 and (
+                len(self._entries) > self._most
+                or sum(one.size for one in self._entries.values()) > self._most_bytes
+            ):
+                self._entries.popitem(last=False)
 
 
-_open_pictures = _OpenPictures(OPEN_PICTURES)
+_open_pictures = _OpenPictures(OPEN_PICTURES, OPEN_BYTES)

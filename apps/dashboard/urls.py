@@ -18,6 +18,7 @@ urlpatterns = [
     path("", shell.home, name="home"),
     path("clusters/", governing.cluster_list, name="clusters"),
     path("clusters/<slug:cluster>/", grid.grid, name="grid"),
+    path("clusters/<slug:cluster>/picture.json", grid.picture_json, name="grid-picture"),
     path("clusters/<slug:cluster>/grid.csv", exports.grid_csv, name="grid-csv"),
     path("clusters/<slug:cluster>/grid.json", exports.grid_json, name="grid-json"),
     path("clusters/<slug:cluster>/nodes/<str:node>/", node.node, name="node"),

@@ -1,5 +1,10 @@
 """What waits, and why, as the planner says it; remembered for the picture that was asked about."""
 
+import pytest
+
+from apps.clusters.models import Cluster
+from apps.clusters.queries import open_snapshot
+from apps.clusters.services import record_snapshot
 from apps.kube.gateway import NODES, PODS
 from apps.kube.translate import build_snapshot
 from apps.pending import queries
@@ -24,13 +29,11 @@ def test_a_pod_that_fits_nowhere_is_explained():
     assert queries.waiting_workload(snapshot, "team-a/runs") is None
 
 
-def test_the_answer_is_remembered_for_its_picture_only():
-    first, second = picture(pod("waits", gpus=16)), picture()
+@pytest.mark.django_db
+def test_the_answer_is_remembered_while_the_picture_is_open():
+    cluster = Cluster.objects.create(name="lab")
+    row = record_snapshot(cluster_id=cluster.pk, snapshot=picture(pod("waits", gpus=16)))
+    first = open_snapshot(row)
     assert queries.waiting_workloads(first) is queries.waiting_workloads(first)
-    assert queries.waiting_workloads(second) == ()
-
-
-def test_only_the_last_pictures_are_kept():
-    for number in range(queries.REMEMBERED * 3):
-        queries.waiting_workloads(picture(pod(f"waits-{number}", gpus=16)))
-    assert len(queries._answers) == queries.REMEMBERED
+    second = record_snapshot(cluster_id=cluster.pk, snapshot=picture())
+    assert queries.waiting_workloads(open_snapshot(second)) == ()

@@ -37,23 +37,52 @@ class CallOut:
     workload: str = ""
 
 
-def call_out(user: Any, cluster: Cluster, picture: Snapshot) -> CallOut | None:
-    """About the first workload that waits; None when nothing does."""
+@dataclass(frozen=True, slots=True)
+class FirstWaiting:
+    """What the sentence is about. others: how many workloads wait besides it."""
+
+    key: str
+    display: str
+    shape: str
+    since: float
+    reason: str
+    may_help: bool
+    others: int
+
+
+def first_waiting(picture: Snapshot) -> FirstWaiting | None:
+    """The first workload that waits and can be helped, else the first; None when nothing waits."""
     waiting = pending.waiting_workloads(picture)
     if not waiting:
         return None
     first = next((one for one in waiting if one.unblocking), waiting[0])
+    reason = f"{first.sentence} {first.unblocking}".rstrip()
+    return FirstWaiting(
+        key=first.key,
+        display=first.display,
+        shape=shape_of(first),
+        since=first.since,
+        reason=reason,
+        may_help=can_plan(first),
+        others=len(waiting) - 1,
+    )
+
+
+def call_out(user: Any, cluster: Cluster, first: FirstWaiting | None) -> CallOut | None:
+    """The sentence for this person. None when nothing waits."""
+    if first is None:
+        return None
     # A picture made from a trace or a bare dump does not say since when.
     since = f"has waited {duration(seconds_since(first.since) or 0)}" if first.since > 0 else "waits"
-    text = f"({shape_of(first)}) {since}. {first.sentence}"
-    if first.unblocking:
-        text += f" {first.unblocking}"
+    text = f"({first.shape}) {since}. {first.reason}"
+    if first.others:
+        text += f" {plural(first.others, 'other workload')} {'wait' if first.others > 1 else 'waits'} too."
     plan = open_plan_for(user, cluster, first.key)
     if plan is not None:
         href = reverse("plan", args=[cluster.name, plan.pk])
         return CallOut(first.display, f"{text}{_offer(plan)}", f"Review plan {plan.pk}", href)
-    may_plan = accounts.may(user, Action.PLAN, cluster)
-    return CallOut(first.display, text, workload=first.key if may_plan and can_plan(first) else "")
+    may_plan = first.may_help and accounts.may(user, Action.PLAN, cluster)
+    return CallOut(first.display, text, workload=first.key if may_plan else "")
 
 
 def _offer(plan: Plan) -> str:
@@ -68,6 +97,11 @@ def open_plan_for(user: Any, cluster: Cluster, workload: str) -> Plan | None:
     """The newest plan for that workload that is still under way."""
     found = plans.plans_for(user, cluster).filter(state__in=OPEN, request__workload=workload)
     return found.first()
+
+
+def open_plan_with_goal(user: Any, cluster: Cluster, goal: str) -> Plan | None:
+    """The newest plan of that goal that is still under way."""
+    return plans.plans_for(user, cluster).filter(state__in=OPEN, request__goal=goal).first()
 
 
 def can_plan(waiting: WaitingWorkload) -> bool:

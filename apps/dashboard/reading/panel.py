@@ -44,7 +44,7 @@ def describe_node(snapshot: Snapshot, view: NodeView, marks: Mapping[str, Mark])
         view=view,
         lines=tuple(_lines(view, marks, rules)),
         group_words=_group_words(view),
-        sentence=_sentence(view, marks, rules),
+        sentence=tell_gain(view, marks, rules),
         blocked_percent=None if view.blocked is None else f"{view.blocked * 100:.0f}",
     )
 
@@ -96,7 +96,8 @@ def _movable(pod: Pod | None, rules: MovabilityRules) -> str:
     return "movable" if rules.judge(pod).movable else "stays"
 
 
-def _sentence(view: NodeView, marks: Mapping[str, Mark], rules: MovabilityRules) -> str:
+def tell_gain(view: NodeView, marks: Mapping[str, Mark], rules: MovabilityRules) -> str:
+    """What moving its pods would win; for a node that takes no part, why."""
     if view.state.detail:
         return view.state.detail
     guests = gpu_pods(view)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from apps.dashboard.drawings.meters import draw_meter
 from apps.dashboard.reading.measures import Measures
 from apps.dashboard.reading.nodes import LINK_WORDS, NodeView
 from apps.dashboard.reading.picture import Totals
@@ -17,7 +16,10 @@ from apps.planner.snapshot import Snapshot
 def tell_tiles(
     totals: Totals, measures: Measures, views: Sequence[NodeView], *, is_waited_for: bool
 ) -> dict[str, Any]:
-    """is_waited_for: a pod that asks for a GPU is pending, so what is stranded is measured by what waits."""
+    """is_waited_for: a pod that asks for a GPU is pending, so what is stranded is measured by what waits.
+
+    shares: for the meter, what is used and what is stranded, of what is schedulable.
+    """
     stranded = measures.stranded_gpus
     share = (stranded or 0) / totals.schedulable if totals.schedulable else 0.0
     return {
@@ -25,7 +27,7 @@ def tell_tiles(
         "measures": measures,
         "used": amount(totals.used_milli),
         "used_percent": f"{totals.used_share * 100:.0f}",
-        "meter": draw_meter(totals.used_share, share),
+        "shares": (totals.used_share, share),
         "stranded": amount((stranded or 0) * 1000),
         "idle": amount((measures.idle_gpus or 0) * 1000),
         "stranded_note": _stranded_note(measures, is_waited_for),

@@ -27,9 +27,9 @@ from apps.accounts.rights import Action
 from apps.accounts.services import record_denial
 from apps.clusters import queries as clusters
 from apps.clusters.models import Cluster, Snapshot
+from apps.dashboard.prepared import waiting_count
 from apps.dashboard.reading.times import age_of
 from apps.executions import queries as executions
-from apps.pending import queries as pending
 from apps.plans.models import Plan
 from apps.plans.states import PlanState
 
@@ -101,7 +101,7 @@ def page(view: View) -> View:
         except Denied as error:
             record_denial(error)
             answer = render(request, "403.html", {"reason": str(error)}, status=403)
-        answer.headers["Cache-Control"] = "private, no-store"
+        answer.headers.setdefault("Cache-Control", "private, no-store")
         return answer
 
     return guarded
@@ -194,7 +194,7 @@ def _counts(cluster: Cluster | None) -> dict[str, int]:
         return {}
     newest = clusters.latest_snapshot(cluster)
     return {
-        "Queue": len(pending.waiting_workloads(clusters.open_snapshot(newest))) if newest else 0,
+        "Queue": waiting_count(cluster, newest) if newest else 0,
         "Plans": Plan.objects.filter(cluster=cluster, state=PlanState.PROPOSED).count(),
         "Executions": executions.open_executions().filter(plan__cluster=cluster).count(),
     }
