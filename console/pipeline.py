@@ -13,6 +13,7 @@ def _every(seconds: float, task: str) -> dict[str, Any]:
 
 SCHEDULE: dict[str, dict[str, Any]] = {
     "measure new snapshots": _every(15, "apps.fragmentation.tasks.measure_snapshots"),
+    "prepare grids": _every(15, "apps.dashboard.tasks.prepare_grids"),
     "compute requested plans": _every(10, "apps.plans.tasks.compute_requested_plans"),
     "expire old plans": _every(30, "apps.plans.tasks.expire_plans"),
     "mark stale plans": _every(10, "apps.plans.tasks.mark_stale_plans"),
