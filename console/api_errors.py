@@ -34,7 +34,6 @@ TABLE: dict[type[Exception], tuple[int, str, str]] = {
     accounts.ScopeNeeded: (403, "scope-needed", "This token was not given the scope for this"),
     accounts.LoginTooOld: (403, "recent-login-needed", "This takes a person who logged in just now"),
     accounts.Denied: (403, "denied", "You may not do this"),
-    accounts.MixedCredentials: (400, "mixed-credentials", "Send a session or a token, not both"),
     accounts.TokenRefused: (401, "token-refused", "This token is not accepted"),
     accounts.UnusableToken: (422, "unusable-token", "No such token can be made"),
     accounts.TokenNameTaken: (409, "token-name-taken", "There is a token of that name"),

@@ -1,8 +1,13 @@
-"""What the OpenAPI document says beyond the viewsets: how problems are told, and the event stream."""
+"""What the OpenAPI document says beyond the viewsets: who may call, what problems there are, the events."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from drf_spectacular.openapi import AutoSchema
+
+from apps.accounts.authentication import SAFE
+from apps.accounts.limits import Scope
 
 PROBLEM = {
     "type": "object",
@@ -24,17 +29,55 @@ PROBLEM = {
             },
         },
     },
+    "example": {
+        "type": "urn:gpu-defrag-console:problem:wrong-state",
+        "title": "The plan is in another state",
+        "status": 409,
+        "detail": "plan 12 is rejected (Not today.), so it cannot become proposed",
+        "instance": "/api/v1/plans/12/propose/",
+    },
 }
 METHODS = ("get", "post", "put", "patch", "delete")
-
-
+WORDS = {
+    "304": "It is as you have it: no body",
+    "400": "The body is no JSON",
+    "401": "No login and no token, or a token that no longer holds",
+    "403": "Your roles, or the token's scopes, do not allow it",
+    "404": "There is no such thing, or none that you can see",
+    "406": "The answer comes as JSON only",
+    "409": "It is in another state, or the first request with this Idempotency-Key is under way",
+    "412": "It has changed since you looked at it",
+    "413": "The body has more than 1 MiB",
+    "415": "The body must be JSON",
+    "422": "Some values cannot be used; `errors` names them",
+    "428": "If-Match is missing",
+    "429": "Too many requests: wait for Retry-After",
+}
+ALWAYS = ("401", "403", "404", "406", "422", "429")
+WITH_BODY = ("400", "413", "415")
+TAGS = {
+    "clusters": "What is registered and watched.",
+    "nodes": "Nodes of a cluster's newest snapshot, with topology, MIG and holders.",
+    "gpus": "One row per physical GPU: state, holders, MIG instances.",
+    "snapshots": "Immutable pictures of a cluster.",
+    "fragmentation": "The newest report and the trend.",
+    "pending": "What waits, why, and what would unblock it.",
+    "what-if": "Where a shape would fit, with every rule's verdict.",
+    "plans": "Ask for, propose, revise, reject, withdraw. Approving takes a person in the browser.",
+    "executions": "Start an approved plan; pause, resume, cancel, roll back; steps and events.",
+    "policies": "Windows, budgets and protections.",
+    "audit": "The ledger, for auditors.",
+    "tokens": "API tokens: listed here, made and revoked in the browser's session.",
+    "events": "Server-Sent Events.",
+    "schema": "This document.",
+}
 EVENTS = {
     "get": {
         "operationId": "events",
         "description": (
             "Server-Sent Events. The event's name is its topic (snapshot, heartbeat, fragmentation, plan, "
             "execution); its data is JSON with the cluster's name and the ids that changed. Only a hint "
-            "to read again. A comment comes every 15 seconds."
+            "to read again. A comment comes every 15 seconds. The stream ends with the session or the token."
         ),
         "tags": ["events"],
         "parameters": [
@@ -45,7 +88,7 @@ EVENTS = {
                 "description": "only of this cluster; without it, of all that you can see",
             }
         ],
-        "security": [{"cookieAuth": []}],
+        "security": [{"token": ["read"]}, {"session": []}],
         "responses": {
             "200": {
                 "description": "The stream",
@@ -56,16 +99,58 @@ EVENTS = {
 }
 
 
+class ConsoleSchema(AutoSchema):
+    """An operation names the scope that a token needs for it, or takes no token at all."""
+
+    def get_auth(self) -> list[dict[str, Any]]:
+        scopes = getattr(self.view, "scopes", {})
+        action = getattr(self.view, "action", "")
+        scope = Scope.READ if self.method in SAFE else scopes.get(action)
+        ways = []
+        for way in super().get_auth():
+            if "token" not in way:
+                ways.append(way)
+            elif scope:
+                ways.append({"token": [str(scope)]})
+        return ways
+
+
 def describe_problems(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-    """Add the event stream, and give every operation a default answer: a problem."""
+    """Add the event stream, and tell for every operation which problems it answers with."""
     result["paths"]["/api/v1/events/"] = EVENTS
     result["components"].setdefault("schemas", {})["Problem"] = PROBLEM
-    answer = {
-        "description": "A problem",
-        "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
-    }
+    names = set()
     for path in result["paths"].values():
         for method in METHODS:
             if method in path:
-                path[method]["responses"].setdefault("default", answer)
+                _describe(method, path[method])
+                names |= set(path[method].get("tags", []))
+    result["tags"] = [{"name": name, "description": text} for name, text in TAGS.items() if name in names]
     return result
+
+
+def _describe(method: str, operation: dict[str, Any]) -> None:
+    headers = {one["name"]: one for one in operation.get("parameters", []) if one["in"] == "header"}
+    codes = set(ALWAYS) | (set(WITH_BODY) if "requestBody" in operation else set())
+    if method != "get":
+        codes.add("409")
+    if "If-Match" in headers:
+        codes |= {"412", "428"} if headers["If-Match"].get("required") else {"412"}
+    answers = operation["responses"]
+    for code in sorted(codes):
+        answers.setdefault(code, _problem(WORDS[code], code))
+    if "If-None-Match" in headers:
+        answers.setdefault("304", {"description": WORDS["304"]})
+    answers.setdefault("default", _problem("Any other problem"))
+
+
+def _problem(words: str, code: str = "") -> dict[str, Any]:
+    answer: dict[str, Any] = {
+        "description": words,
+        "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+    headers = {"401": "WWW-Authenticate", "429": "Retry-After"}
+    if code in headers:
+        kind = "integer" if code == "429" else "string"
+        answer["headers"] = {headers[code]: {"required": True, "schema": {"type": kind}}}
+    return answer

@@ -1,4 +1,7 @@
-"""Who speaks over REST: a session of the browser or an API token, never both in one request."""
+"""Who speaks over REST: an API token or a session of the browser, never both.
+
+Beside a token no cookie counts: one that is refused is refused, whatever session came with it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
-from apps.accounts.errors import MixedCredentials, ScopeNeeded, TokenRefused, TooManyRequests
+from apps.accounts.errors import ScopeNeeded, TokenRefused, TooManyRequests
 from apps.accounts.limits import Scope, TokenLimits, limits_of
 from apps.accounts.models import User
 from apps.accounts.rates import caller_key, seconds_to_wait
@@ -24,12 +27,10 @@ SAFE = ("GET", "HEAD", "OPTIONS")
 
 
 def token_of(request: HttpRequest | Request) -> bytes | None:
-    """What stands behind "Authorization: Bearer"; None without. Raises MixedCredentials, TokenRefused."""
+    """What stands behind "Authorization: Bearer"; None without. Raises TokenRefused."""
     scheme, _, secret = get_authorization_header(request).partition(b" ")  # type: ignore[arg-type]
     if scheme.lower() != SCHEME.lower().encode():
         return None
-    if settings.SESSION_COOKIE_NAME in request.COOKIES:
-        raise MixedCredentials("the request carries a session cookie and a token: send one of them")
     secret = secret.strip()
     if not secret or b" " in secret:
         raise TokenRefused("write the header as Authorization: Bearer TOKEN")

@@ -42,10 +42,6 @@ class KeyInFlight(Exception):
     """The first request with this Idempotency-Key has not been answered yet."""
 
 
-class MixedCredentials(Exception):
-    """A request came with a session and with a token: whose is it?"""
-
-
 class TokenRefused(Exception):
     """The token is unknown, expired, revoked, or ended with its person's password."""
 

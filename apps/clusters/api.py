@@ -35,7 +35,12 @@ from apps.clusters.serializers import (
 )
 from apps.planner.snapshot import Snapshot as Picture
 
-CLUSTER = OpenApiParameter("cluster", str, required=True, description="name of the cluster")
+CLUSTER = OpenApiParameter(
+    "cluster",
+    {"type": "string", "pattern": "^[-a-zA-Z0-9_]{1,63}$"},
+    required=True,
+    description="name of the cluster",
+)
 
 
 def cluster_asked(request: Request) -> Cluster:

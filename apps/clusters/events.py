@@ -23,7 +23,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonRespons
 from django.views.decorators.csrf import csrf_exempt
 
 from apps.accounts.authentication import person_with_token
-from apps.accounts.errors import MixedCredentials, ScopeNeeded, TokenRefused, TooManyRequests
+from apps.accounts.errors import ScopeNeeded, TokenRefused, TooManyRequests
 from apps.accounts.limits import Scope
 from apps.accounts.models import User
 from apps.accounts.queries import clusters_visible_to
@@ -36,7 +36,7 @@ HEARTBEAT_SECONDS = 15.0
 LONGEST_QUEUE = 256
 """A stream that lags this many notices behind is closed; its page connects again and reloads."""
 
-MIXED, REFUSED, BUSY = "Send a session or a token", "This token is not accepted", "Too many requests"
+REFUSED, BUSY = "This token is not accepted", "Too many requests"
 ASK = {"WWW-Authenticate": 'Bearer realm="GPU Defrag Console", Session'}
 log = structlog.get_logger(__name__)
 Answer = TypeVar("Answer")
@@ -131,8 +131,6 @@ class Reader:
         """Ask again what may be seen. A problem if nothing may: logged out, role revoked, unknown cluster."""
         try:
             names = await _ask_database(self._visible_names)
-        except MixedCredentials as error:
-            return _problem(self.request, 400, "mixed-credentials", MIXED, str(error))
         except TooManyRequests as error:
             headers = {"Retry-After": str(error.wait)}
             return _problem(self.request, 429, "too-many-requests", BUSY, str(error), **headers)

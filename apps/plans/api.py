@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import django_filters
 from django.db.models import QuerySet
-from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema
 from rest_framework import status
 from rest_framework.decorators import action
 from rest_framework.exceptions import PermissionDenied
@@ -76,7 +76,21 @@ class PlanViewSet(ReadOnlyModelViewSet):
         return unchanged(request, _tag(plan)) or _told(plan)
 
     @extend_schema(
-        request=PlanRequestSerializer, responses={201: PlanDetailSerializer}, parameters=[IDEMPOTENCY_KEY]
+        request=PlanRequestSerializer,
+        responses={201: PlanDetailSerializer},
+        parameters=[IDEMPOTENCY_KEY],
+        examples=[
+            OpenApiExample(
+                "Free whole nodes",
+                value={"cluster": "gpu-east", "goal": "free-nodes", "max_moves": 20},
+                request_only=True,
+            ),
+            OpenApiExample(
+                "Let one gang start",
+                value={"cluster": "gpu-east", "goal": "unlock", "workload": "ml/llama-70b"},
+                request_only=True,
+            ),
+        ],
     )
     @once_per_key
     def create(self, request: Request) -> Response:

@@ -16,9 +16,9 @@ class PlanRequestSerializer(serializers.Serializer):
     """What to plan. goal: free-nodes, unlock (room for what waits) or mig (GPUs cut anew for pods that wait
     for MIG instances). workload ("namespace/name") only for unlock; empty takes all that waits."""
 
-    cluster = serializers.CharField(max_length=63)
+    cluster = serializers.CharField(min_length=1, max_length=63, trim_whitespace=False)
     goal = serializers.ChoiceField(choices=[str(goal) for goal in GOALS])
-    workload = serializers.CharField(max_length=320, allow_blank=True, default="")
+    workload = serializers.RegexField(r"^([^/\s]+/[^/\s]+)?$", max_length=320, allow_blank=True, default="")
     max_moves = serializers.IntegerField(min_value=1, max_value=MOST_MOVES, default=50)
     seconds = serializers.FloatField(min_value=0.1, max_value=MOST_SECONDS, default=10)
 
@@ -31,7 +31,12 @@ class RevisionSerializer(serializers.Serializer):
 
 
 class RejectionSerializer(serializers.Serializer):
-    digest = serializers.CharField(max_length=64, help_text="sha256 of the version that was looked at")
+    digest = serializers.CharField(
+        min_length=1,
+        max_length=64,
+        trim_whitespace=False,
+        help_text="sha256 of the version that was looked at",
+    )
     comment = serializers.CharField(max_length=2000, allow_blank=True, default="")
 
 

@@ -191,10 +191,18 @@ def test_what_is_no_token_is_refused(client, header, problem):
     problem(answer, 401, "login-needed" if header.startswith("Basic") else "token-refused")
 
 
-def test_a_session_and_a_token_in_one_request_are_refused(ada, problem):
-    tool = Tool(make(ada.user)[1])
-    answer = ada.client.get("/api/v1/clusters/", headers=tool.headers)
-    problem(answer, 400, "mixed-credentials")
+def test_beside_a_token_no_cookie_counts(ada, caller, problem):
+    bob = caller("bob", "viewer")
+    token, secret = make(bob.user, "read")
+    both = Tool(secret).headers
+    made = json.dumps({"name": "x", "scopes": ["read"]})
+    answer = ada.client.post("/api/v1/tokens/", made, content_type="application/json", headers=both)
+    problem(answer, 403, "scope-needed")
+    assert [one["person"] for one in ada.client.get("/api/v1/tokens/", headers=both).json()["results"]] == [
+        "bob"
+    ]
+    bob.client.delete(f"/api/v1/tokens/{token.pk}/")
+    problem(ada.client.get("/api/v1/clusters/", headers=both), 401, "token-refused")
 
 
 def test_a_token_rejects_and_withdraws_but_never_approves(ada, caller, east, problem):
