@@ -1,6 +1,7 @@
 """Every address of the console."""
 
 from django.urls import include, path, re_path
+from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularJSONAPIView
 
 from apps.clusters.events import events
@@ -16,6 +17,7 @@ urlpatterns = [
     path("readyz", readyz, name="readyz"),
     path("api/v1/events/", events, name="events"),
     path("api/v1/schema/", SpectacularJSONAPIView.as_view(), name="schema"),
+    path("api/v1/docs/", RedirectView.as_view(pattern_name="reference")),
     path("api/v1/", include(router.urls)),
     re_path(r"^api/", no_such_address),
     path("", include("apps.accounts.urls")),

@@ -11,7 +11,9 @@ from apps.dashboard.views import (
     node,
     plans,
     queue,
+    reference,
     shell,
+    tokens,
 )
 
 urlpatterns = [
@@ -40,4 +42,7 @@ urlpatterns = [
     ),
     path("audit/", governing.audit_list, name="audit"),
     path("people/", governing.people, name="people"),
+    path("tokens/", tokens.token_list, name="tokens"),
+    path("tokens/<int:number>/revoke/", tokens.revoke, name="token-revoke"),
+    path("reference/", reference.reference, name="reference"),
 ]

@@ -145,7 +145,7 @@ REST_FRAMEWORK = {
         "apps.accounts.authentication.WithinScope",
     ],
     "DEFAULT_THROTTLE_CLASSES": ["apps.accounts.authentication.CallRate"],
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_SCHEMA_CLASS": "console.api_schema.ConsoleSchema",
     "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["console.api_parsers.SmallJSON"],
@@ -172,6 +172,11 @@ API_RATES = {
 SPECTACULAR_SETTINGS = {
     "TITLE": "GPU Defrag Console",
     "VERSION": "1",
+    "DESCRIPTION": (
+        "What the console knows and does, for programs. Times are RFC 3339 in UTC, units are in field names, "
+        "every error is application/problem+json. Lists have page, page_size and ordering. How to begin: "
+        "docs/api.md."
+    ),
     "OAS_VERSION": "3.1.0",
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "SERVE_PERMISSIONS": [

@@ -226,6 +226,7 @@ def _navigation(
         governing.insert(0, link("Audit", "audit"))
     if accounts.may(request.user, Action.ADMINISTER, None):
         governing.append(link("Users", "people"))
+    governing.append(link("Tokens", "tokens"))
     return [*sections, Section("Governing", tuple(governing))]
 
 
