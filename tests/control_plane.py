@@ -36,6 +36,7 @@ class ControlPlane:
         self.programs = programs
         self.folder = folder
         self.token = secrets.token_urlsafe(24)
+        self.more_tokens = ""  # lines of the API server's token file: token,user,uid
         self.certificate = issue_certificate(("localhost", "kubernetes"))
         self.url = f"https://127.0.0.1:{free_port()}"
         self.processes: list[subprocess.Popen[bytes]] = []
@@ -45,7 +46,7 @@ class ControlPlane:
             "tls.crt": self.certificate.certificate_pem,
             "tls.key": self.certificate.key_pem,
             "kubeconfig": self.kubeconfig,
-            "tokens.csv": f"{self.token},admin,admin,system:masters\n",
+            "tokens.csv": f"{self.token},admin,admin,system:masters\n{self.more_tokens}",
         }.items():
             (self.folder / name).touch(mode=0o600)
             (self.folder / name).write_text(text)
@@ -127,7 +128,7 @@ class ControlPlane:
             *("--service-account-issuer=https://kubernetes", "--service-account-key-file", key),
             *("--service-account-signing-key-file", key, "--service-cluster-ip-range=10.0.0.0/24"),
             *("--authorization-mode=RBAC", "--cert-dir", str(self.folder / "certs"), "--profiling=false"),
-            *("--endpoint-reconciler-type=none",),
+            *("--endpoint-reconciler-type=none", "--anonymous-auth=false"),
         )
 
     def _start_controllers(self) -> None:

@@ -97,7 +97,24 @@ def decode_object(call: Call) -> dict[str, Any]:
     return obj
 
 
+def _need_kind(kind: Kind, raw: dict[str, Any]) -> None:
+    """Unlike a built-in one, a custom object must name its kind and version itself."""
+    if not raw.get("kind"):
+        text = json.dumps(raw)
+        shown = json.dumps(f"{text[:44]} ...")[1:-1]
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type {kind.kind}): "
+            f"Object 'Kind' is missing in '{text}' ({shown})"
+        )
+    if not raw.get("apiVersion"):
+        raise bad_request(
+            f"the API version in the data () does not match the expected API version ({kind.api_version})"
+        )
+
+
 def check_kind(kind: Kind, raw: dict[str, Any]) -> None:
+    if kind.custom:
+        _need_kind(kind, raw)
     sent, version = raw.get("kind") or kind.kind, raw.get("apiVersion") or kind.api_version
     if sent == kind.kind and version == kind.api_version:
         return

@@ -170,7 +170,7 @@ def _check_budget(cluster: Cluster, budget: dict[str, Any]) -> None:
     if status["disruptionsAllowed"] > 0:
         return
     desired, healthy = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
-    if desired > 0 and healthy <= desired:
+    if healthy <= desired:
         raise _blocked(
             f"The disruption budget {name} needs {desired} healthy pods and has {healthy} currently"
         )

@@ -13,6 +13,7 @@ from apps.simulator.api_server.pod_rules import check_pod_status, check_pod_upda
 from apps.simulator.api_server.quantities import is_whole
 from apps.simulator.api_server.statuses import Cause, bad_value, forbidden_value, invalid
 from apps.simulator.api_server.webhook_rules import default_webhooks, webhook_causes
+from apps.simulator.api_server.workload_rules import default_claim, job_causes, workload_causes
 
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 NODE_INFO = (
@@ -34,6 +35,7 @@ BAD_LABEL = (
     "for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
 MEBIBYTE = 1 << 20
+WORKLOADS = ("deployments", "replicasets", "statefulsets", "daemonsets")
 SERVER_FIELDS = (
     "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation",
     "namespace",
@@ -144,6 +146,7 @@ DEFAULTS = {
     "mutatingwebhookconfigurations.admissionregistration.k8s.io": default_webhooks,
     "validatingwebhookconfigurations.admissionregistration.k8s.io": default_webhooks,
     "priorityclasses.scheduling.k8s.io": _default_priority_class,
+    "resourceclaims.resource.k8s.io": default_claim,
     "secrets": lambda secret: secret.setdefault("type", "Opaque"),
 }
 
@@ -256,6 +259,8 @@ RULES = {
     "poddisruptionbudgets.policy": _budget_causes,
     "configmaps": _config_causes,
     "secrets": _config_causes,
+    **{f"{plural}.apps": workload_causes for plural in WORKLOADS},
+    "jobs.batch": job_causes,
     "mutatingwebhookconfigurations.admissionregistration.k8s.io": webhook_causes,
     "validatingwebhookconfigurations.admissionregistration.k8s.io": webhook_causes,
 }

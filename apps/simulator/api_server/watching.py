@@ -17,6 +17,7 @@ from apps.simulator.api_server.store import Change, Stored, TooOld, encode
 from apps.simulator.api_server.tables import as_partial, as_table, wanted_shape
 
 BOOKMARK_SECONDS = 60.0
+LAST_BOOKMARK_SECONDS = 2.0  # before a watch ends by its time: what it had seen is told once more
 DEFAULT_SECONDS = 2400
 STREAMING_LIST_MINOR = 34
 INITIAL_END = "k8s.io/initial-events-end"
@@ -168,7 +169,8 @@ async def stream(
 ) -> web.StreamResponse:
     """Sends lines until the time is up, the client goes, or the watch is ended."""
     loop = asyncio.get_running_loop()
-    deadline, next_bookmark = loop.time() + watcher.seconds, loop.time() + BOOKMARK_SECONDS
+    deadline, marks = loop.time() + watcher.seconds, _wants_bookmarks(watcher.query)
+    next_bookmark = _next_bookmark(loop.time(), deadline)
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
     response.enable_chunked_encoding()
     watches.open.add(watcher)
@@ -178,9 +180,9 @@ async def stream(
             watcher.wake.clear()
             if not await _flush(watcher, response, request) or watcher.ended or loop.time() >= deadline:
                 break
-            if _wants_bookmarks(watcher.query) and loop.time() >= next_bookmark:
+            if marks and loop.time() >= next_bookmark:
                 watcher.push(watcher.bookmark(cluster.store.revision))
-                next_bookmark += BOOKMARK_SECONDS
+                next_bookmark = _next_bookmark(loop.time(), deadline)
                 continue
             wait = min(deadline, next_bookmark) - loop.time()
             with _ignore_timeout():
@@ -192,6 +194,12 @@ async def stream(
         watches.open.discard(watcher)
         watcher.table.listeners.discard(watcher)
     return response
+
+
+def _next_bookmark(now: float, deadline: float) -> float:
+    """About every minute, and shortly before the end."""
+    last = deadline - LAST_BOOKMARK_SECONDS
+    return min(now + BOOKMARK_SECONDS, last) if last > now else now + BOOKMARK_SECONDS
 
 
 class _ignore_timeout:

@@ -1,7 +1,12 @@
-"""A running API server for these tests, and a small client that speaks HTTPS to it."""
+"""A running API server for these tests, and a small client that speaks HTTPS to it.
+
+The tests of files named test_behaviours_* ask the simulated server and, where KUBEBUILDER_ASSETS names
+real programs, a real one as well.
+"""
 
 import asyncio
 import json
+import os
 import ssl
 import threading
 from dataclasses import dataclass
@@ -10,6 +15,7 @@ import aiohttp
 import pytest
 
 from apps.simulator.api_server.server import ApiServer
+from tests.control_plane import WHY_SKIPPED
 
 STRATEGIC = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"
@@ -41,6 +47,19 @@ class ServerThread:
         """Lets the tasks of closed connections come to their end."""
         others = asyncio.all_tasks() - {asyncio.current_task()}
         await asyncio.wait_for(asyncio.gather(*others, return_exceptions=True), 5)
+
+    def clear(self):
+        self.call(clear, self.server)
+
+    def forget_history(self):
+        """As if so much had happened since that no older change is remembered."""
+
+        def forget():
+            store = self.server.store
+            for table in store.tables.values():
+                table.forget_history(store.revision)
+
+        self.call(forget)
 
     def stop(self):
         self.run(self.server.stop())
@@ -80,8 +99,9 @@ class Reply:
 class Client:
     """HTTPS calls on a test's own event loop; every call gives a Reply."""
 
-    def __init__(self, thread):
-        self.thread, self.server = thread, thread.server
+    def __init__(self, thread, server=None):
+        self.thread, self.server = thread, server or thread.server
+        self.is_real = server is not None
         self.context = ssl.create_default_context(cadata=self.server.ca_pem)
         self.loop = asyncio.new_event_loop()
 
@@ -166,12 +186,38 @@ def pod(name="p", gpus=1, **spec):
     }
 
 
+def deployment(name, replicas):
+    template = {
+        "metadata": {"labels": {"app": name}},
+        "spec": {"containers": [{"name": "main", "image": "img"}]},
+    }
+    selector = {"matchLabels": {"app": name}}
+    return {
+        "metadata": {"name": name},
+        "spec": {"replicas": replicas, "selector": selector, "template": template},
+    }
+
+
 RUNNING = {
     "status": {
         "phase": "Running",
         "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
     }
 }
+
+
+REAL = pytest.param(
+    "real",
+    marks=[
+        pytest.mark.control_plane,
+        pytest.mark.skipif("KUBEBUILDER_ASSETS" not in os.environ, reason=WHY_SKIPPED),
+    ],
+)
+
+
+def pytest_generate_tests(metafunc):
+    if "/test_behaviours_" in str(metafunc.definition.path) and "api" in metafunc.fixturenames:
+        metafunc.parametrize("api", ["simulated", REAL], indirect=True)
 
 
 @pytest.fixture(scope="module")
@@ -181,11 +227,24 @@ def server_thread():
     thread.stop()
 
 
+@pytest.fixture(scope="session")
+def real_server(tmp_path_factory):
+    from tests.simulator.api_server.real import RealServer
+
+    server = RealServer(tmp_path_factory.mktemp("real"))
+    yield server
+    server.stop()
+
+
 @pytest.fixture
-def api(server_thread):
+def api(request):
     """The server, emptied of what an earlier test left in the default namespace."""
-    client = Client(server_thread)
-    server_thread.call(clear, server_thread.server)
+    if getattr(request, "param", "simulated") == "real":
+        server = request.getfixturevalue("real_server")
+        client = Client(server, server)
+    else:
+        client = Client(request.getfixturevalue("server_thread"))
+    client.thread.clear()
     yield client
     client.close()
 

@@ -155,3 +155,20 @@ def test_seeded_objects_keep_what_they_say(api, server_thread):
     assert api.get("/apis/example.com/v1/things/t").json["spec"] == {"a": 1}
     with pytest.raises(ValueError, match="no such kind"):
         server_thread.call(api.server.seed, [{"apiVersion": "x/v1", "kind": "Y", "metadata": {"name": "y"}}])
+
+
+def test_a_caller_may_ask_what_he_may_do(api):
+    def allowed(token):
+        asked = {
+            "spec": {"resourceAttributes": {"verb": "create", "resource": "pods", "subresource": "eviction"}}
+        }
+        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        reply = api.post(path, asked, token=token)
+        return reply.code, reply.json.get("status", {})
+
+    assert allowed("admin-token") == (201, {"allowed": True})
+    rules = {"token": "t", "user": "evictless", "denied": [["create", "pods/eviction"]]}
+    assert api.post("/_sim/tokens", rules).code == 200
+    assert allowed("t") == (201, {"allowed": False})
+    assert api.post(f"{NS}/pods/p/eviction", {}, token="t").code == 403
+    assert api.get(f"{NS}/pods", token="t").code == 200

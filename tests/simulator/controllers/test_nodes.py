@@ -49,14 +49,6 @@ async def test_a_bare_node_object_is_made_a_whole_node_by_its_kubelet():
         assert lease["spec"]["holderIdentity"] == "n1"
 
 
-async def test_cordon_and_uncordon_put_the_taint_on_and_off():
-    async with running(make_nodes(1).build()) as driver:
-        await driver.client.patch(NODES, "", "gpu-1", {"spec": {"unschedulable": True}})
-        await until_taints(driver, "gpu-1", {("unschedulable", "NoSchedule")})
-        await driver.client.patch(NODES, "", "gpu-1", {"spec": {"unschedulable": None}})
-        await until_taints(driver, "gpu-1", set())
-
-
 async def test_a_silent_node_is_tainted_its_pods_leave_after_their_time_and_it_comes_back():
     async with running(make_nodes(2).build(), scale=50) as driver:
         spec = replicated("web", 1, nodeSelector={"topology.kubernetes.io/region": "east-1"})
@@ -89,25 +81,6 @@ async def test_a_silent_node_is_tainted_its_pods_leave_after_their_time_and_it_c
         await driver.annotate_node(silent, kubelet=None)
         await driver.until_gone(pod["metadata"]["name"])
         await until_taints(driver, silent, set())
-
-
-async def test_when_every_node_is_silent_nobody_is_evicted():
-    async with running(make_nodes(2).build(), scale=50) as driver:
-        await driver.create_pod("stays", 1)
-        await driver.until_phase("stays", "Running")
-        for name in ("gpu-1", "gpu-2"):
-            await driver.annotate_node(name, kubelet="stopped")
-        for name in ("gpu-1", "gpu-2"):
-            await until_taints(driver, name, {("unreachable", "NoSchedule")})
-        assert "deletionTimestamp" not in (await driver.pod("stays"))["metadata"]
-
-
-async def test_pods_of_a_deleted_node_are_collected():
-    async with running(make_nodes(2).build(), scale=50) as driver:
-        await driver.create_pod("left", 1, nodeSelector={"kubernetes.io/hostname": "gpu-1"})
-        await driver.until_phase("left", "Running")
-        await driver.client.delete(NODES, "", "gpu-1")
-        await driver.until_gone("left", 10)
 
 
 async def test_a_pod_bound_past_the_devices_is_rejected_and_takes_none():

@@ -9,8 +9,6 @@ from apps.simulator.client import (
     DAEMON_SETS,
     DEPLOYMENTS,
     JOBS,
-    NAMESPACES,
-    PODS,
     REPLICA_SETS,
     STATEFUL_SETS,
     ApiError,
@@ -62,31 +60,6 @@ async def test_a_deployments_pod_evicted_under_its_budget_comes_back_and_the_bud
         status = await budget_status(driver)
         assert status["expectedPods"] == 3
         assert not status.get("disruptedPods")
-
-
-async def test_budgets_of_bare_pods_and_of_job_pods_behave_as_oddly_as_the_real_ones():
-    async with running(make_nodes(1).build()) as driver:
-        await driver.create_pod("bare", meta={"labels": {"app": "bare"}})
-        await driver.create(JOBS, "sum", job("sum"))
-        for app in ("bare", "sum"):
-            selector = {"matchLabels": {"app": app}}
-            await driver.create(BUDGETS, app, {"spec": {"maxUnavailable": 1, "selector": selector}})
-        await driver.until_ready(1, app="bare")
-        await driver.until_ready(1, app="sum")
-
-        async def failed():
-            status = await budget_status(driver, "sum")
-            return [c for c in status.get("conditions", []) if c["reason"] == "SyncFailed"] and status
-
-        status = await driver.until(failed, "SyncFailed")
-        assert "does not implement the scale subresource" in status["conditions"][0]["message"]
-
-        async def counted():
-            status = await budget_status(driver, "bare")
-            return status.get("currentHealthy") == 1 and status
-
-        status = await driver.until(counted, "bare pods counted")
-        assert status["expectedPods"] == status["disruptionsAllowed"] == 0
 
 
 async def test_a_rollout_replaces_all_pods_and_ends_on_one_replicaset():
@@ -218,32 +191,3 @@ async def test_a_daemonset_covers_every_node_and_deleting_it_in_the_foreground_l
             return not left and not await driver.pods()
 
         await driver.until(gone, "all gone")
-
-
-async def test_deleting_a_deployment_takes_its_replicasets_and_pods():
-    async with running(make_nodes(1).build()) as driver:
-        await driver.create(DEPLOYMENTS, "web", replicated("web", 2))
-        await driver.until_ready(2, app="web")
-        await driver.client.delete(DEPLOYMENTS, "work", "web")
-
-        async def gone():
-            sets, _ = await driver.client.list(REPLICA_SETS, "work")
-            return not sets and not await driver.pods()
-
-        await driver.until(gone, "replica sets and pods gone")
-
-
-async def test_a_namespace_goes_with_all_that_is_in_it():
-    async with running(make_nodes(1).build()) as driver:
-        await driver.create(STATEFUL_SETS, "db", replicated("db", 2))
-        await driver.create(JOBS, "sum", job("sum"))
-        await driver.until_ready(2, app="db")
-        await driver.until_ready(1, app="sum")
-        await driver.client.delete(NAMESPACES, "", "work")
-
-        async def gone():
-            spaces, _ = await driver.client.list(NAMESPACES)
-            return "work" not in {each["metadata"]["name"] for each in spaces}
-
-        await driver.until(gone, "namespace gone", 25)
-        assert (await driver.client.list(PODS, "work"))[0] == []

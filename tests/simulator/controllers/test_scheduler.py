@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from apps.simulator.client import BUDGETS, EVENTS, NODES, PODS, PRIORITY_CLASSES
+from apps.simulator.client import BUDGETS, NODES, PODS, PRIORITY_CLASSES
 from tests.simulator.cluster import GATE, make_nodes, pod_spec, running
 
 pytestmark = pytest.mark.asyncio
@@ -12,29 +12,6 @@ pytestmark = pytest.mark.asyncio
 
 async def add_class(driver, name, value, policy="PreemptLowerPriority"):
     await driver.create(PRIORITY_CLASSES, name, {"value": value, "preemptionPolicy": policy})
-
-
-async def test_a_pod_without_room_is_told_why_in_the_stock_words_and_in_an_event():
-    scene = make_nodes(3)
-    scene.cordon("gpu-3")
-    async with running(scene.build()) as driver:
-        await driver.create_pod("big", gpus=8, nodeSelector={"kubernetes.io/hostname": "gpu-1"})
-        await driver.until_phase("big", "Running")
-        await driver.create_pod("second", gpus=8, nodeSelector={"topology.kubernetes.io/zone": "z1"})
-        message = await driver.until_refused("second")
-        assert message.startswith(
-            "0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) didn't match Pod's node "
-            "affinity/selector, 1 node(s) were unschedulable."
-        )
-
-        async def find_event():
-            events, _ = await driver.client.list(EVENTS, "work")
-            return [each for each in events if each["reason"] == "FailedScheduling"]
-
-        event = (await driver.until(find_event, "an event"))[0]
-        assert event["note"] == message
-        assert event["reportingController"] == "default-scheduler"
-        assert event["eventTime"]
 
 
 async def test_it_binds_once_room_appears():
@@ -69,40 +46,6 @@ async def test_only_pods_of_the_default_scheduler_are_its_business():
         await driver.create_pod("ours")
         await driver.until_phase("ours", "Running")
         assert "nodeName" not in (await driver.pod("theirs"))["spec"]
-
-
-async def test_preemption_goes_in_the_real_order_and_spares_nobody_it_need_not():
-    async with running(make_nodes(1).build()) as driver:
-        await add_class(driver, "urgent", 500)
-        await driver.create_pod("small", gpus=2)
-        await driver.create_pod("large", gpus=6)
-        await driver.until_phase("small", "Running")
-        await driver.until_phase("large", "Running")
-        _, revision = await driver.client.list(PODS)
-        await driver.create_pod("vip", gpus=6, priorityClassName="urgent")
-        bound = await driver.until_bound("vip")
-        assert "nominatedNodeName" not in bound["status"]
-        await driver.pod("small")
-
-        story = []
-        async for kind, pod in driver.client.watch(PODS, revision):
-            meta, status = pod["metadata"], pod["status"]
-            conditions = {each["type"]: each.get("reason") for each in status.get("conditions") or []}
-            if meta["name"] == "large":
-                target = conditions.get("DisruptionTarget")
-                fact = "deleting" if meta.get("deletionTimestamp") else target
-                story.append((kind, "large", fact))
-            elif meta["name"] == "vip":
-                story.append((kind, "vip", pod["spec"].get("nodeName") or status.get("nominatedNodeName")))
-                if pod["spec"].get("nodeName"):
-                    break
-        wanted = [
-            ("MODIFIED", "large", "PreemptionByScheduler"),
-            ("MODIFIED", "vip", "gpu-1"),
-            ("MODIFIED", "large", "deleting"),
-        ]
-        first = [story.index(each) for each in wanted]
-        assert first == sorted(first), story
 
 
 async def test_preemption_policy_never_waits():

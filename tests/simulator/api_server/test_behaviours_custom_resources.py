@@ -14,7 +14,7 @@ SCHEMA = {
             "required": ["n"],
             "properties": {
                 "n": {"type": "integer", "minimum": 1},
-                "mode": {"enum": ["a", "b"], "default": "a"},
+                "mode": {"type": "string", "enum": ["a", "b"], "default": "a"},
             },
         },
         "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
@@ -39,20 +39,41 @@ def widgets(api):
     api.delete(f"{CRDS}/widgets.example.com")
 
 
+def test_a_custom_object_must_name_its_kind_and_version(api):
+    path = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/podgroups"
+    body = {"metadata": {"name": "g"}, "spec": {}}
+    reply = api.post(path, body)
+    assert (reply.code, reply.reason) == (400, "BadRequest")
+    assert reply.message.startswith(
+        "the object provided is unrecognized (must be of type PodGroup): Object 'Kind' is missing in "
+        '\'{"metadata": {"name": "g"}, "spec": {}}\' ('
+    )
+    reply = api.post(path, {"kind": "PodGroup", **body})
+    assert reply.message.startswith("the API version in the data () does not match the expected API version")
+
+
 def until_served(api):
-    for _ in range(100):
-        if api.get(WIDGETS).code == 200:
+    until_answered(api, 200)
+
+
+def until_answered(api, code):
+    for _ in range(200):
+        if api.get(WIDGETS).code == code:
             return
-        time.sleep(0.02)
-    raise AssertionError("the definition was never served")
+        time.sleep(0.03)
+    raise AssertionError(f"the definition's URL never answered {code}")
 
 
 def make(api, **spec):
-    return api.post(WIDGETS, {"metadata": {"name": "w"}, "spec": spec, "status": {"a": 1}})
+    head = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+    return api.post(WIDGETS, {**head, "spec": spec, "status": {"a": 1}})
 
 
-def test_51_the_url_of_a_new_definition_is_text_404_for_a_moment(api, widgets):
-    assert (widgets.code, widgets.text) == (404, "404 page not found\n")
+def test_behaviour_51_the_url_of_a_new_definition_is_text_404_for_a_moment(api, widgets):
+    # A real server may also ask for patience (429) where the same definition was deleted just before.
+    assert (widgets.code, widgets.text) == (404, "404 page not found\n") or (
+        api.is_real and widgets.code == 429
+    )
     until_served(api)
     conditions = {
         c["type"]: c["status"] for c in api.get(f"{CRDS}/widgets.example.com").json["status"]["conditions"]
@@ -106,7 +127,9 @@ def test_device_slices_and_claims_keep_their_structure(api):
     requests = [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]
     claim = {"metadata": {"name": "c"}, "spec": {"devices": {"requests": requests}}}
     claims = f"{base}/namespaces/default/resourceclaims"
-    assert api.post(claims, claim).json["spec"] == claim["spec"]
+    stored = api.post(claims, claim).json["spec"]["devices"]["requests"][0]["exactly"]
+    whole = {"deviceClassName": "gpu.nvidia.com", "allocationMode": "ExactCount", "count": 1}
+    assert stored == whole
     result = {"driver": "gpu.nvidia.com", "pool": "n1", "device": "gpu-0", "request": "gpu"}
     status = {"allocation": {"devices": {"results": [result]}, "nodeSelector": selector}}
     assert api.patch(f"{claims}/c/status", {"status": status}).json["status"] == status
@@ -116,5 +139,4 @@ def test_a_deleted_definition_takes_its_objects_along(api, widgets):
     until_served(api)
     make(api, n=1)
     api.delete(f"{CRDS}/widgets.example.com")
-    assert api.get(WIDGETS).code == 404
-    assert api.server.store.table("widgets.example.com").order == []
+    until_answered(api, 404)

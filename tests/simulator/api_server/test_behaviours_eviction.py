@@ -43,7 +43,7 @@ def budget(api):
     return make
 
 
-def test_38_a_spent_budget_blocks_without_retry_after(api, running, budget):
+def test_behaviour_38_a_spent_budget_blocks_without_retry_after(api, running, budget):
     running("e1", labels={"app": "ev"})
     budget(0)
     for reply in (evicted(api, "e1"), evicted(api, "e1", dryRun="All")):
@@ -56,7 +56,7 @@ def test_38_a_spent_budget_blocks_without_retry_after(api, running, budget):
         assert reply.json["details"] == {"causes": [cause]}
 
 
-def test_39_a_budget_not_yet_observed_says_when_to_come_back(api, running, budget):
+def test_behaviour_39_a_budget_not_yet_observed_says_when_to_come_back(api, running, budget):
     running("e1", labels={"app": "ev"})
     budget(1, observed=False)
     assert api.get(f"{PDBS}/pdb").json["status"]["disruptionsAllowed"] == 0
@@ -65,7 +65,7 @@ def test_39_a_budget_not_yet_observed_says_when_to_come_back(api, running, budge
     assert reply.json["details"]["retryAfterSeconds"] == 10
 
 
-def test_40_an_eviction_marks_the_pod_in_two_events(api, running):
+def test_behaviour_40_an_eviction_marks_the_pod_in_two_events(api, running):
     version = running("e1")["metadata"]["resourceVersion"]
     call = evict("e1")[0]
     events = api.watch(f"{NS}/pods", resourceVersion=version, while_watching=[call])
@@ -76,7 +76,7 @@ def test_40_an_eviction_marks_the_pod_in_two_events(api, running):
     assert "deletionTimestamp" in second["metadata"]
 
 
-def test_40_six_evictions_at_once_take_exactly_the_budget(api, running, budget):
+def test_behaviour_40_six_evictions_at_once_take_exactly_the_budget(api, running, budget):
     for i in range(6):
         running(f"e{i}", labels={"app": "ev"})
     budget(2, healthy=6, desired=4)
@@ -87,7 +87,7 @@ def test_40_six_evictions_at_once_take_exactly_the_budget(api, running, budget):
     assert len(status["disruptedPods"]) == 2
 
 
-def test_40_a_dry_run_spends_nothing(api, running, budget):
+def test_behaviour_40_a_dry_run_spends_nothing(api, running, budget):
     running("e1", labels={"app": "ev"})
     budget(1)
     for options in ({"dryRun": "All"}, {"options": {"dryRun": ["All"]}}):
@@ -105,7 +105,7 @@ def test_a_failed_precondition_still_spends_the_budget(api, running, budget):
     assert "deletionTimestamp" not in api.get(f"{NS}/pods/e1").json["metadata"]
 
 
-def test_41_pods_that_cost_no_budget(api, running, budget):
+def test_behaviour_41_pods_that_cost_no_budget(api, running, budget):
     budget(0)
     running("e1", labels={"app": "ev"})
     api.delete(f"{NS}/pods/e1")
@@ -118,13 +118,13 @@ def test_41_pods_that_cost_no_budget(api, running, budget):
 @pytest.mark.parametrize(
     ("healthy", "policy", "code"), [(2, None, 201), (1, None, 429), (1, "AlwaysAllow", 201)]
 )
-def test_41_a_pod_that_is_not_ready(api, running, budget, healthy, policy, code):
+def test_behaviour_41_a_pod_that_is_not_ready(api, running, budget, healthy, policy, code):
     running("e1", ready=False, labels={"app": "ev"})
     budget(0, healthy=healthy, **({"unhealthyPodEvictionPolicy": policy} if policy else {}))
     assert evicted(api, "e1").code == code
 
 
-def test_41_two_budgets_wrong_names_and_missing_pods(api, running, budget):
+def test_behaviour_41_two_budgets_wrong_names_and_missing_pods(api, running, budget):
     running("e1", labels={"app": "ev"})
     budget(1)
     budget(1, name="other")
@@ -135,11 +135,15 @@ def test_41_two_budgets_wrong_names_and_missing_pods(api, running, budget):
     assert evicted(api, "nope").code == 404
 
 
-def test_42_a_budget_that_never_allows_anything(api, running, budget):
+@pytest.mark.parametrize(
+    ("healthy", "words"),
+    [(0, "needs 0 healthy pods and has 0 currently"), (2, "does not allow evicting pods currently")],
+)
+def test_behaviour_42_a_budget_that_never_allows_anything(api, running, budget, healthy, words):
     running("e1", labels={"app": "ev"})
-    budget(0, healthy=0, desired=0)
+    budget(0, healthy=healthy, desired=0)
     cause = evicted(api, "e1").json["details"]["causes"][0]["message"]
-    assert cause == "The disruption budget pdb does not allow evicting pods currently"
+    assert cause == f"The disruption budget pdb {words}"
 
 
 def test_a_budget_with_both_bounds_is_invalid(api):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.simulator.api_server.conftest import JSON_PATCH, MERGE, NS, STRATEGIC, node, pod
+from tests.simulator.api_server.conftest import JSON_PATCH, MERGE, NS, STRATEGIC, deployment, node, pod
 
 PODS = f"{NS}/pods"
 
@@ -17,25 +17,25 @@ def bound(api, name, target="n1", **metadata):
     return api.do(*call, **options)
 
 
-def test_20_a_new_node_is_tainted_as_not_ready(api):
+def test_behaviour_20_a_new_node_is_tainted_as_not_ready(api):
     taints = api.post("/api/v1/nodes", node()).json["spec"]["taints"]
     assert taints == [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]
 
 
-def test_21_a_posted_node_keeps_its_status_and_a_posted_pod_does_not(api):
+def test_behaviour_21_a_posted_node_keeps_its_status_and_a_posted_pod_does_not(api):
     status = api.post("/api/v1/nodes", node()).json["status"]
     assert status["allocatable"] == status["capacity"]
     sent = {**pod(), "status": {"phase": "Running"}}
     assert api.post(PODS, sent).json["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
 
 
-def test_22_unschedulable_false_is_dropped(api):
+def test_behaviour_22_unschedulable_false_is_dropped(api):
     api.post("/api/v1/nodes", node(unschedulable=True))
     after = api.patch("/api/v1/nodes/n1", {"spec": {"unschedulable": False}}, STRATEGIC).json
     assert "unschedulable" not in after["spec"]
 
 
-def test_25_gpu_requests_follow_the_limits(api):
+def test_behaviour_25_gpu_requests_follow_the_limits(api):
     stored = api.post(PODS, pod(gpus=2)).json["spec"]["containers"][0]["resources"]
     assert stored["requests"] == stored["limits"] == {"nvidia.com/gpu": "2"}
 
@@ -52,7 +52,7 @@ def test_25_gpu_requests_follow_the_limits(api):
         ({"limits": {"nvidia.com/gpu": "0.5"}}, "must be an integer"),
     ],
 )
-def test_25_wrong_gpu_resources_are_invalid(api, resources, words):
+def test_behaviour_25_wrong_gpu_resources_are_invalid(api, resources, words):
     body = pod()
     body["spec"]["containers"][0]["resources"] = resources
     reply = api.post(PODS, body)
@@ -68,7 +68,7 @@ def test_25_wrong_gpu_resources_are_invalid(api, resources, words):
         ({"serviceAccountName": "nope"}, 'serviceaccount "nope" not found'),
     ],
 )
-def test_26_admission_refuses_with_403(api, spec, words):
+def test_behaviour_26_admission_refuses_with_403(api, spec, words):
     reply = api.post(PODS, pod(**spec))
     assert (reply.code, reply.reason) == (403, "Forbidden")
     assert words in reply.message
@@ -92,11 +92,14 @@ def test_a_field_of_the_wrong_sort_is_a_bad_request(api, spec):
     assert "json: cannot unmarshal" in reply.message
 
 
-def test_26_quota_and_missing_namespace(api):
+def test_behaviour_26_quota_and_missing_namespace(api):
     api.post(
         f"{NS}/resourcequotas",
         {"metadata": {"name": "q"}, "spec": {"hard": {"requests.nvidia.com/gpu": "1"}}},
     )
+    # Elsewhere a controller does this; a quota that was never counted refuses everything.
+    counted = {"hard": {"requests.nvidia.com/gpu": "1"}, "used": {"requests.nvidia.com/gpu": "0"}}
+    api.patch(f"{NS}/resourcequotas/q/status", {"status": counted})
     reply = api.post(PODS, pod(gpus=2))
     assert reply.code == 403
     assert reply.message.endswith(
@@ -108,7 +111,7 @@ def test_26_quota_and_missing_namespace(api):
     assert (missing.code, missing.message) == (404, 'namespaces "nope" not found')
 
 
-def test_27_a_stored_pod_has_the_defaults(api):
+def test_behaviour_27_a_stored_pod_has_the_defaults(api):
     spec = api.post(PODS, pod()).json["spec"]
     assert [t["key"] for t in spec["tolerations"]] == [
         "node.kubernetes.io/not-ready",
@@ -125,7 +128,7 @@ def test_27_a_stored_pod_has_the_defaults(api):
     assert expected.items() <= spec.items()
 
 
-def test_28_a_pods_spec_is_immutable_but_for_a_few_fields(api):
+def test_behaviour_28_a_pods_spec_is_immutable_but_for_a_few_fields(api):
     api.post(PODS, pod())
     path = f"{PODS}/p"
     for change in ({"nodeSelector": {"a": "b"}}, {"nodeName": "n1"}, {"priority": 7}):
@@ -141,7 +144,7 @@ def test_28_a_pods_spec_is_immutable_but_for_a_few_fields(api):
     assert "existing toleration can not be modified" in fewer.message
 
 
-def test_29_of_six_bindings_at_once_one_wins(api):
+def test_behaviour_29_of_six_bindings_at_once_one_wins(api):
     api.post(PODS, pod())
     replies = api.together(*(bind("p", f"n{i}") for i in range(6)))
     assert sorted(r.code for r in replies) == [201, 409, 409, 409, 409, 409]
@@ -158,7 +161,7 @@ def test_29_of_six_bindings_at_once_one_wins(api):
     assert "pod p is already assigned to node" in late.message
 
 
-def test_29_a_binding_is_one_write_with_its_annotations_and_clears_the_nomination(api):
+def test_behaviour_29_a_binding_is_one_write_with_its_annotations_and_clears_the_nomination(api):
     before = api.post(PODS, pod())
     api.patch(f"{PODS}/p/status", {"status": {"nominatedNodeName": "n1"}})
     version = api.get(f"{PODS}/p").version
@@ -172,7 +175,7 @@ def test_29_a_binding_is_one_write_with_its_annotations_and_clears_the_nominatio
     assert before.json["metadata"]["uid"] == after.json["metadata"]["uid"]
 
 
-def test_29_bindings_that_are_refused(api):
+def test_behaviour_29_bindings_that_are_refused(api):
     api.post(PODS, pod("gated", schedulingGates=[{"name": "a.b/c"}]))
     api.post(PODS, pod("p"))
     assert "has non-empty .spec.schedulingGates" in bound(api, "gated").message
@@ -186,7 +189,7 @@ def test_29_bindings_that_are_refused(api):
     assert "is being deleted, cannot be assigned to a host" in bound(api, "held").message
 
 
-def test_30_gates_can_only_go_and_selectors_only_grow(api):
+def test_behaviour_30_gates_can_only_go_and_selectors_only_grow(api):
     gates = [{"name": "example.com/g1"}, {"name": "example.com/g2"}]
     status = api.post(PODS, pod(schedulingGates=gates)).json["status"]
     assert status["conditions"][0]["reason"] == "SchedulingGated"
@@ -210,7 +213,7 @@ def test_30_gates_can_only_go_and_selectors_only_grow(api):
     assert api.patch(path, {"spec": {"nodeSelector": {"c": "3"}}}, STRATEGIC).code == 422
 
 
-def test_30_required_node_terms_of_a_gated_pod_may_only_be_narrowed(api):
+def test_behaviour_30_required_node_terms_of_a_gated_pod_may_only_be_narrowed(api):
     def affinity(*terms):
         required = {"nodeSelectorTerms": list(terms)}
         return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
@@ -228,16 +231,27 @@ def test_30_required_node_terms_of_a_gated_pod_may_only_be_narrowed(api):
     assert change({"matchExpressions": [first, more]}, {"matchExpressions": [first]}) == 422
 
 
-def test_31_phases_and_nodes_are_not_validated(api):
+def test_behaviour_31_phases_and_nodes_are_not_validated(api):
     assert api.post(PODS, pod(nodeName="no-such-node")).code == 201
     for phase in ("Running", "Pending", "Weird"):
         assert api.patch(f"{PODS}/p/status", {"status": {"phase": phase}}).json["status"]["phase"] == phase
 
 
-def test_32_there_is_no_log_without_a_kubelet(api):
+def test_behaviour_32_there_is_no_log_without_a_kubelet(api):
     api.post(PODS, pod(nodeName="n1"))
     reply = api.get(f"{PODS}/p/log")
+    assert (reply.code, reply.message) == (404, 'pods "n1" not found')
+    api.post("/api/v1/nodes", node())
+    reply = api.get(f"{PODS}/p/log")
     assert (reply.code, reply.message) == (500, "no preferred addresses found; known addresses: []")
+    here = {"status": {"addresses": [{"type": "InternalIP", "address": "127.0.0.9"}]}}
+    api.patch("/api/v1/nodes/n1/status", here)
+    reply = api.get(f"{PODS}/p/log")
+    assert (reply.code, reply.message) == (
+        500,
+        'Get "https://127.0.0.9:10250/containerLogs/default/p/main": '
+        "dial tcp 127.0.0.9:10250: connect: connection refused",
+    )
 
 
 def test_a_bound_pod_cannot_be_nominated(api):
@@ -248,14 +262,28 @@ def test_a_bound_pod_cannot_be_nominated(api):
 
 
 def test_scale_is_a_subresource_of_workloads(api):
-    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-    body = {
-        "metadata": {"name": "d"},
-        "spec": {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}, "template": template},
-    }
     path = "/apis/apps/v1/namespaces/default/deployments"
-    api.post(path, body)
+    api.post(path, deployment("d", 2))
     assert api.get(f"{path}/d/scale").json["spec"] == {"replicas": 2}
     assert api.patch(f"{path}/d/scale", {"spec": {"replicas": 5}}).json["spec"]["replicas"] == 5
     stored = api.get(f"{path}/d").json
     assert (stored["spec"]["replicas"], stored["metadata"]["generation"]) == (5, 2)
+
+
+def test_a_workload_needs_a_selector_that_takes_its_template(api):
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    body = deployment("d", 1)
+    body["spec"]["selector"]["matchLabels"] = {"app": "other"}
+    reply = api.post(path, body)
+    assert (reply.code, reply.message) == (
+        422,
+        'Deployment.apps "d" is invalid: spec.template.metadata.labels: Invalid value: {"app":"d"}: '
+        "`selector` does not match template `labels`",
+    )
+    fields = [
+        c["field"] for c in api.post(path, {"metadata": {"name": "d"}, "spec": {}}).json["details"]["causes"]
+    ]
+    assert fields == ["spec.selector", "spec.template.metadata.labels", "spec.template.spec.containers"]
+    job = {"metadata": {"name": "j"}, "spec": {"template": body["spec"]["template"]}}
+    reply = api.post("/apis/batch/v1/namespaces/default/jobs", job)
+    assert reply.json["details"]["causes"][0]["field"] == "spec.template.spec.restartPolicy"
