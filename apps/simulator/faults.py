@@ -1,15 +1,16 @@
 """Faults with a name, to start a simulated cluster with: `simulate_cluster --fault NAME`.
 
-Faults of the API hit everybody but the cluster's own controllers. Not here: how a fault acts
-(api_server/faults) and the control endpoint that sets any fault while the cluster runs.
+`NAME@NODE` sets a fault of the machines on one node. Faults of the API hit everybody but the cluster's
+own controllers. Not here: how a fault acts (api_server/faults, machine_faults) and the control
+endpoint that sets any fault while the cluster runs.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apps.simulator.client import NODES, USER_AGENT
-from apps.simulator.hardware import UNHEALTHY_ANNOTATION, hardware_of
+from apps.simulator.client import USER_AGENT
+from apps.simulator.machine_faults import MACHINE_FAULTS
 
 if TYPE_CHECKING:
     from apps.simulator.runner import SimulatedCluster
@@ -45,25 +46,16 @@ _API_FAULTS: dict[str, Json] = {
         "match": {"method": "GET", "user_agent_regex": _OTHERS},
     },
 }
-# Annotations on the first node that has accelerators and is well.
-_NODE_FAULTS = {
-    "dead-kubelet": {"sim.gpu.internal/kubelet": "stopped"},
-    "sick-gpu": {UNHEALTHY_ANNOTATION: "0"},
-}
-NAMED_FAULTS = (*_API_FAULTS, *_NODE_FAULTS)
+NAMED_FAULTS = (*_API_FAULTS, *MACHINE_FAULTS)
 
 
-async def apply_fault(cluster: SimulatedCluster, name: str) -> None:
-    """Raises ValueError when the scene has nothing that the fault could hit."""
+async def apply_fault(cluster: SimulatedCluster, name: str, node: str = "") -> None:
+    """node: where a fault of the machines acts; "" for where it belongs by itself. Raises ValueError
+    when there is nothing that the fault could hit."""
     if name in _API_FAULTS:
+        if node:
+            raise ValueError(f"fault {name!r} is one of the API: it takes no node")
         cluster.server.faults.add({"name": name, **_API_FAULTS[name]})
         return
-    assert cluster.control_plane
-    assert cluster.control_plane.context
-    context = cluster.control_plane.context
-    for node in context.informers.store(NODES).objects.values():
-        if hardware_of(node) and not node["spec"].get("taints"):
-            body = {"metadata": {"annotations": _NODE_FAULTS[name]}}
-            await context.client.patch(NODES, "", node["metadata"]["name"], body)
-            return
-    raise ValueError(f"fault {name!r} needs a healthy node with accelerators: choose another scene")
+    assert cluster.machine_faults
+    await cluster.machine_faults.set(name, node=node)

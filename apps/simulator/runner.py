@@ -34,6 +34,7 @@ from apps.simulator.controllers.owners.replicasets import ReplicaSets
 from apps.simulator.controllers.owners.statefulsets import StatefulSets
 from apps.simulator.controllers.pace import Pace
 from apps.simulator.controllers.scheduler.scheduler import Scheduler
+from apps.simulator.machine_faults import MachineFaults
 
 Json = dict[str, Any]
 log = logging.getLogger(__name__)
@@ -127,6 +128,7 @@ class SimulatedCluster:
         self._time_scale = time_scale
         self._seed = seed
         self.control_plane: ControlPlane | None = None
+        self.machine_faults: MachineFaults | None = None
 
     @property
     def url(self) -> str:
@@ -137,6 +139,9 @@ class SimulatedCluster:
         client = KubernetesClient(server=self.server.url, ca_pem=self.server.ca_pem, token=self.server.token)
         self.control_plane = ControlPlane(client, time_scale=self._time_scale, seed=self._seed)
         await self.control_plane.start()
+        assert self.control_plane.context
+        self.machine_faults = MachineFaults(client, self.control_plane.context.informers)
+        self.server.named_faults = self.machine_faults
 
     async def stop(self) -> None:
         if self.control_plane:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from apps.simulator.api_server.access import user_from_json
@@ -14,9 +15,13 @@ from apps.simulator.api_server.store import encode
 if TYPE_CHECKING:
     from apps.simulator.api_server.server import ApiServer
 
+Action = Callable[["ApiServer", dict[str, Any], dict[str, str]], dict[str, Any] | Awaitable[dict[str, Any]]]
 
-def answer_control(server: ApiServer, method: str, path: str, body: bytes, query: dict[str, str]) -> Answer:
-    actions = {
+
+async def answer_control(
+    server: ApiServer, method: str, path: str, body: bytes, query: dict[str, str]
+) -> Answer:
+    actions: dict[str, dict[str, Action]] = {
         "/_sim/requests": {"GET": _show_requests, "DELETE": _forget_requests},
         "/_sim/faults": {"GET": _show_faults, "POST": _change_faults, "DELETE": _clear_faults},
         "/_sim/tokens": {"POST": _add_token},
@@ -30,7 +35,8 @@ def answer_control(server: ApiServer, method: str, path: str, body: bytes, query
         data = json.loads(body) if body.strip() else {}
         if not isinstance(data, dict):
             raise ValueError("the body must be a JSON object")
-        return Answer(200, encode(action(server, data, query)))
+        result = action(server, data, query)
+        return Answer(200, encode(await result if isinstance(result, Awaitable) else result))
     except (ValueError, KeyError, TypeError) as error:
         raise bad_request(f"{path}: {error}") from None
 
@@ -48,16 +54,22 @@ def _forget_requests(server: ApiServer, data: dict[str, Any], query: dict[str, s
 
 
 def _show_faults(server: ApiServer, data: dict[str, Any], query: dict[str, str]) -> dict[str, Any]:
-    return {"faults": [fault.as_json() for fault in server.faults.active.values()]}
+    listed = [fault.as_json() for fault in server.faults.active.values()]
+    return {"faults": [*listed, *(server.named_faults.listed() if server.named_faults else [])]}
 
 
-def _clear_faults(server: ApiServer, data: dict[str, Any], query: dict[str, str]) -> dict[str, Any]:
+async def _clear_faults(server: ApiServer, data: dict[str, Any], query: dict[str, str]) -> dict[str, Any]:
     server.faults.clear()
+    if server.named_faults:
+        await server.named_faults.clear()
     return {"faults": []}
 
 
-def _change_faults(server: ApiServer, data: dict[str, Any], query: dict[str, str]) -> dict[str, Any]:
-    """Adds a fault, or removes the one that {"remove": name} names. Two act on open watches at once."""
+async def _change_faults(server: ApiServer, data: dict[str, Any], query: dict[str, str]) -> dict[str, Any]:
+    """Adds a fault, or removes the one that {"remove": name} names. Two act on open watches at once.
+    A named fault of the machines is told by its name alone, and perhaps its node and its times."""
+    if server.named_faults and server.named_faults.knows(data):
+        return await server.named_faults.change(data)
     if "remove" in data:
         return {"removed": server.faults.remove(str(data["remove"]))}
     if data.get("action") == "expire-watches":

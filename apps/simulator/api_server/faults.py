@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 ACTIONS = (
     "status", "delay", "reset", "act-then-reset", "truncate-watch", "expire-watches", "silence-watches",
@@ -71,6 +71,19 @@ def fault_from_json(data: dict[str, Any], *, number: int) -> Fault:
         )
     except (re.error, TypeError, ValueError) as error:
         raise ValueError(f"match, times and skip must be regular expressions and numbers: {error}") from None
+
+
+class NamedFaults(Protocol):
+    """Faults of the machines behind the API, by name. The server only passes the requests on."""
+
+    def knows(self, data: dict[str, Any]) -> bool: ...
+
+    async def change(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Sets or removes one. ValueError says what is wrong."""
+
+    async def clear(self) -> None: ...
+
+    def listed(self) -> list[dict[str, Any]]: ...
 
 
 class Faults:

@@ -22,7 +22,7 @@ from apps.simulator.api_server.certificates import issue_certificate
 from apps.simulator.api_server.cluster import Cluster
 from apps.simulator.api_server.control import answer_control
 from apps.simulator.api_server.decoding import BODY_LIMIT
-from apps.simulator.api_server.faults import Fault, Faults
+from apps.simulator.api_server.faults import Fault, Faults, NamedFaults
 from apps.simulator.api_server.routes import handler_of, make_call
 from apps.simulator.api_server.statuses import ApiError, PlainNotFound
 from apps.simulator.api_server.store import Store, encode
@@ -79,6 +79,7 @@ class ApiServer:
         self.certificate = issue_certificate(("localhost", advertised) if advertised else ("localhost",))
         self.cluster = Cluster(self.certificate.ca_pem, minor=int(self.version_info["minor"]))
         self.faults, self.watches = Faults(), Watches()
+        self.named_faults: NamedFaults | None = None
         self.requests: deque[RequestRecord] = deque(maxlen=LOGGED_REQUESTS)
         self._runner: web.ServerRunner | None = None
         self.cluster.seed(initial_objects())
@@ -161,7 +162,7 @@ class ApiServer:
         self, request: web.BaseRequest, query: dict[str, str], user: User, body: bytes, record: RequestRecord
     ) -> web.StreamResponse:
         if request.path.startswith("/_sim/"):
-            return _send(answer_control(self, request.method, request.path, body, query))
+            return _send(await answer_control(self, request.method, request.path, body, query))
         fault = self.faults.take(request.method, request.path, record.user_agent)
         if fault is not None:
             if fault.action == "delay":

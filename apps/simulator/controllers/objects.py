@@ -55,6 +55,12 @@ def is_terminal(pod: Json) -> bool:
     return phase_of(pod) in ("Succeeded", "Failed")
 
 
+def is_running(pod: Json) -> bool:
+    """Whether its first container runs, ready or not."""
+    statuses = (pod.get("status") or {}).get("containerStatuses") or []
+    return not is_terminal(pod) and bool(statuses) and "running" in statuses[0]["state"]
+
+
 def is_terminating(thing: Json) -> bool:
     return bool(thing["metadata"].get("deletionTimestamp"))
 

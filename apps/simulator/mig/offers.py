@@ -31,13 +31,13 @@ def list_offers(setup: Setup) -> Offers:
     whole = tuple(
         Unit(device.uuid, device.index, model.memory_mib)
         for device in setup.hardware.devices
-        if device.index not in setup.layout or setup.strategy == "none"
+        if device.index not in setup.lost and (device.index not in setup.layout or setup.strategy == "none")
     )
     if not model.is_nvidia:
         return {model.resource: whole}
     if setup.strategy == "none" or not setup.layout:
         return {WHOLE_GPU: whole} if whole else {}
-    instances = [one for cuts in setup.layout.values() for one in cuts]
+    instances = [one for cuts in setup.layout.values() for one in cuts if one.gpu not in setup.lost]
     if setup.strategy == "single":
         if why_uneven(setup):
             return {}

@@ -20,6 +20,8 @@ FAILED = "mig-failed"
 WRONG_RESOURCES = "mig-wrong-resources"
 STALE_SUCCESS = "mig-stale-success"
 REBOOT = "mig-reboot"
+LABEL_CHANGED = "mig-label-changed-by-other"
+LAYOUT_LOST = "mig-layout-lost"
 
 
 def read_faults(node: Json) -> dict[str, int | None]:

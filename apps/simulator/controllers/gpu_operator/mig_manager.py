@@ -16,7 +16,7 @@ from apps.simulator.controllers.gpu_operator.labels import MIG_CONFIG, MIG_MANAG
 from apps.simulator.controllers.gpu_operator.reconfigure import Reconfiguration
 from apps.simulator.controllers.informers import Change
 from apps.simulator.controllers.kubelet.gpu_stack import OPERATOR_NAMESPACE
-from apps.simulator.controllers.objects import is_terminal, labels_of, node_of, uid_of
+from apps.simulator.controllers.objects import is_running, labels_of, node_of, uid_of
 
 Json = dict[str, Any]
 log = logging.getLogger(__name__)
@@ -134,9 +134,6 @@ def _is_manager(pod: Json) -> bool:
 
 def _run_of(pod: Json) -> tuple[str, int] | None:
     """None while its container does not run."""
-    if is_terminal(pod):
+    if not is_running(pod):
         return None
-    for status in (pod.get("status") or {}).get("containerStatuses") or []:
-        if "running" in status["state"]:
-            return uid_of(pod), status.get("restartCount", 0)
-    return None
+    return uid_of(pod), pod["status"]["containerStatuses"][0].get("restartCount", 0)

@@ -16,15 +16,18 @@ from apps.simulator.client import CONFIG_MAPS, DAEMON_SETS, NODES, PODS, ApiErro
 from apps.simulator.controllers.controller import Context
 from apps.simulator.controllers.gpu_operator.faults import (
     FAILED,
+    LABEL_CHANGED,
+    LAYOUT_LOST,
     REBOOT,
     SILENT,
     STALE_SUCCESS,
     WRONG_RESOURCES,
     spend_fault,
 )
-from apps.simulator.controllers.gpu_operator.labels import MIG_MANAGER, MIG_STATE
+from apps.simulator.controllers.gpu_operator.labels import MIG_CONFIG, MIG_MANAGER, MIG_STATE
 from apps.simulator.controllers.kubelet.devices import CHECKPOINT_ANNOTATION
 from apps.simulator.controllers.kubelet.gpu_stack import DEPLOY, DISCOVERY, OPERATOR_NAMESPACE, PLUGIN
+from apps.simulator.controllers.kubelet.reboot import REBOOT_ANNOTATION
 from apps.simulator.controllers.objects import annotations_of, labels_of
 from apps.simulator.hardware import HOLDERS_ANNOTATION
 from apps.simulator.mig.layout import LAYOUT_ANNOTATION, Layout, layout_text
@@ -46,7 +49,6 @@ log = logging.getLogger(__name__)
 CONFIG_MAP = "default-mig-parted-config"
 CONFIG_KEY = "config.yaml"
 PAUSED = "paused-for-mig-change"
-REBOOT_ANNOTATION = "sim.gpu.internal/reboot"
 _PAUSES = ("device-plugin", "gpu-feature-discovery", "dcgm-exporter", "dcgm", "nvsm")
 _WAITS_FOR = (PLUGIN, DISCOVERY, "nvidia-dcgm-exporter", "nvidia-dcgm")
 _VALIDATOR = "nvidia-operator-validator"
@@ -65,7 +67,7 @@ class Reconfiguration:
     async def run(self, name: str) -> None:
         """name: of the configuration."""
         node = await self._read()
-        if await self._spends(SILENT):
+        if await self._spends(SILENT) or await self._spends(LAYOUT_LOST):
             return
         self._before = labels_of(node)
         if await self._spends(STALE_SUCCESS):
@@ -83,6 +85,10 @@ class Reconfiguration:
             if not await self._stop_operands():
                 # The real one ends here too: no word of failure, nothing is taken back.
                 return
+            if await self._spends(LABEL_CHANGED):
+                # Somebody else, who knows nothing of this change.
+                other = "all-balanced" if name != "all-balanced" else "all-disabled"
+                await self._label({MIG_CONFIG: other})
             if not await self._apply(config):
                 return
         except PartedError as error:

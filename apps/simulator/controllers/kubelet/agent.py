@@ -7,21 +7,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Any
 
-from apps.simulator.client import NODES, PODS, STRATEGIC, ApiError
-from apps.simulator.controllers.controller import QUIET_ERRORS, Context
+from apps.simulator.client import NODES, PODS, STRATEGIC
+from apps.simulator.controllers.controller import Context
 from apps.simulator.controllers.kubelet.devices import DevicesUnavailable
 from apps.simulator.controllers.kubelet.gpu_stack import GpuStack
+from apps.simulator.controllers.kubelet.reboot import (
+    DOWN_SECONDS,
+    device_refusal,
+    new_boot,
+    notes_after,
+    restarted,
+    waiting_again,
+    wants_reboot,
+)
 from apps.simulator.controllers.kubelet.reports import (
     finished_status,
     node_status,
     rejected_status,
     running_status,
 )
-from apps.simulator.controllers.kubelet.rules import find_lacking, read_seconds
+from apps.simulator.controllers.kubelet.rules import find_lacking, is_hung, read_seconds
+from apps.simulator.controllers.kubelet.tasks import PodRun, PodTasks
 from apps.simulator.controllers.objects import (
     annotations_of,
     is_terminal,
@@ -42,29 +50,18 @@ _RESERVATIONS = "kai-resource-reservation"
 _DEFAULT_START_SECONDS = 2.0
 _DEFAULT_STOP_SECONDS = 0.5
 _KILLED = 143
-Work = Callable[[], Awaitable[None]]
 
 
-@dataclass
-class PodRun:
-    """A pod that this kubelet has taken. stopping: seconds of grace it is being ended with."""
-
-    pod: Json
-    tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    stopping: bool = False
-    checkpoint: str = ""
-
-
-class NodeAgent:
+class NodeAgent(PodTasks):
     def __init__(self, context: Context, node: Json) -> None:
+        super().__init__(node["metadata"]["name"])
         self.context = context
         self.node = node
-        self.name: str = node["metadata"]["name"]
         self.stack = GpuStack(node, context.pace)
         self.ledger = self.stack.ledger
         self.stopped = annotations_of(node).get(STOPPED_ANNOTATION) == "stopped"
+        self._is_rebooting = False
         self._runs: dict[str, PodRun] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
         self._holders_timer: asyncio.TimerHandle | None = None
         self._report_timer: asyncio.TimerHandle | None = None
 
@@ -72,8 +69,7 @@ class NodeAgent:
         for timer in (self._holders_timer, self._report_timer):
             if timer:
                 timer.cancel()
-        for task in list(self._tasks):
-            task.cancel()
+        self.cancel_tasks()
 
     # --- the node itself ---
 
@@ -82,7 +78,10 @@ class NodeAgent:
         self.node = node
         has_news = self.stack.on_node(node)
         was_stopped = self.stopped
-        self.stopped = annotations_of(node).get(STOPPED_ANNOTATION) == "stopped"
+        if wants_reboot(node) and not self._is_rebooting:
+            self._is_rebooting = True
+            self._spawn(self._reboot)
+        self.stopped = self._is_rebooting or annotations_of(node).get(STOPPED_ANNOTATION) == "stopped"
         if was_stopped and not self.stopped:
             self._spawn(self.report)
             for pod in self.context.informers.store(PODS).select("node", self.name):
@@ -97,6 +96,41 @@ class NodeAgent:
             self._report_timer.cancel()
         again = self.stack.grace_seconds + 0.05
         self._report_timer = asyncio.get_running_loop().call_later(again, lambda: self._spawn(self.report))
+
+    async def _reboot(self) -> None:
+        for run in self._runs.values():
+            for task in run.tasks:
+                task.cancel()
+        self.stack.on_reboot()
+        await asyncio.sleep(self.context.pace.seconds(DOWN_SECONDS))
+        client = self.context.client
+        await client.patch(NODES, "", self.name, new_boot(), subresource="status", content_type=STRATEGIC)
+        body = {"metadata": {"annotations": notes_after(self.stack.setup)}}
+        node = await client.patch(NODES, "", self.name, body)
+        self._is_rebooting = False
+        self.on_node(node)
+        for run in list(self._runs.values()):
+            self._start_again(run)
+
+    def _start_again(self, run: PodRun) -> None:
+        if is_terminal(run.pod):
+            return
+        if is_terminating(run.pod):
+            self._replace_task(run, lambda: self._stop(run))
+        elif self.ledger and self.ledger.holds(uid_of(run.pod)):
+            self._release(uid_of(run.pod))
+            resource = self.ledger.hardware.model.resource
+            self._replace_task(run, lambda: self._write_status(run, device_refusal(resource)))
+        elif phase_of(run.pod) == "Pending":
+            self._replace_task(run, lambda: self._live(run))
+        else:
+            self._replace_task(run, lambda: self._restart(run))
+
+    async def _restart(self, run: PodRun) -> None:
+        after = restarted(run.pod)
+        await self._write_status(run, waiting_again(run.pod))
+        await self._sleep(run, "start-seconds", _DEFAULT_START_SECONDS)
+        await self._write_status(run, after)
 
     async def report(self) -> None:
         """Labels, annotations and status in two writes; writes that change nothing cost nothing."""
@@ -204,6 +238,8 @@ class NodeAgent:
             grace = float(meta.get("deletionGracePeriodSeconds") or 0)
             wanted = read_seconds(run.pod, "stop-seconds", _DEFAULT_STOP_SECONDS)
             await asyncio.sleep(self.context.pace.seconds(min(wanted, grace)))
+            while is_hung(self.node, run.pod):
+                await asyncio.sleep(max(0.02, self.context.pace.seconds(1.0)))
             status = finished_status(run.pod, exit_code=_KILLED, reason="Error")
             await self._write_status(run, status)
             self._release(meta["uid"])
@@ -244,44 +280,3 @@ class NodeAgent:
                 PODS, meta["namespace"], meta["name"], body, subresource="status", content_type=STRATEGIC
             )
         )
-
-    async def _insist(self, call: Callable[[], Awaitable[Json]]) -> None:
-        """A kubelet outlives its API server: it repeats until it gets a real answer."""
-        delay = 0.1
-        while True:
-            try:
-                await call()
-                return
-            except ApiError as error:
-                if error.status < 500 and error.status != 429:
-                    raise
-            except QUIET_ERRORS as error:
-                log.info("kubelet of %s waits for the API server: %s", self.name, error)
-            await asyncio.sleep(delay)
-            delay = min(delay * 2, 5.0)
-
-    def _replace_task(self, run: PodRun, work: Work) -> None:
-        for task in run.tasks:
-            task.cancel()
-        run.tasks.clear()
-        self._spawn_for(run, work)
-
-    def _spawn_for(self, run: PodRun, work: Work) -> None:
-        task = self._spawn(work)
-        run.tasks.add(task)
-        task.add_done_callback(run.tasks.discard)
-
-    def _spawn(self, work: Work) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(self._guard(work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-    async def _guard(self, work: Work) -> None:
-        try:
-            await work()
-        except ApiError as error:
-            if error.status not in (404, 409, 422):
-                log.warning("kubelet of %s: %s", self.name, error)
-        except QUIET_ERRORS as error:
-            log.warning("kubelet of %s lost the API server: %s", self.name, error)

@@ -13,13 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from apps.simulator.controllers.kubelet.devices import CHECKPOINT_ANNOTATION, DeviceLedger
-from apps.simulator.controllers.objects import (
-    annotations_of,
-    is_terminal,
-    labels_of,
-    phase_of,
-    uid_of,
-)
+from apps.simulator.controllers.objects import annotations_of, is_running, labels_of, uid_of
 from apps.simulator.controllers.pace import Pace
 from apps.simulator.hardware import (
     HARDWARE_ANNOTATION,
@@ -78,8 +72,8 @@ class GpuStack:
         elif self.setup:
             self.setup = replace(self.setup, unhealthy=unhealthy_indexes(node))
         if self.ledger and self.setup:
-            self.ledger.unhealthy = self.setup.broken
-        if not self._is_managed():
+            self.ledger.hardware, self.ledger.unhealthy = self.setup.hardware, self.setup.broken
+        if known and self.setup and known.layout != self.setup.layout and not self._is_managed():
             self._offer()
         return self._switch() or self.setup != known
 
@@ -91,7 +85,7 @@ class GpuStack:
             return False
         serving, uid = self._serving[app], uid_of(pod)
         was_there = uid in serving
-        if phase_of(pod) == "Running" and not is_terminal(pod):
+        if is_running(pod):
             serving.add(uid)
         else:
             serving.discard(uid)
@@ -102,6 +96,11 @@ class GpuStack:
         for serving in self._serving.values():
             serving.discard(uid)
         return self._switch() or was_there
+
+    def on_reboot(self) -> None:
+        for serving in self._serving.values():
+            serving.clear()
+        self._switch()
 
     def _switch(self) -> bool:
         """The plugin registers or is lost. True when that changed."""

@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from apps.simulator.controllers.objects import annotations_of, is_terminal
+from apps.simulator.controllers.objects import annotations_of, is_terminal, labels_of
 from apps.simulator.controllers.quantities import effective_requests, parse_quantities
 
 Json = dict[str, Any]
+
+HUNG_ANNOTATION = "sim.gpu.internal/hung"
 
 
 def find_lacking(node: Json, pods: Iterable[Json]) -> str:
@@ -33,3 +35,9 @@ def read_seconds(pod: Json, what: str, default: float) -> float:
         return max(0.0, float(text)) if text else default
     except ValueError:
         return default
+
+
+def is_hung(node: Json, pod: Json) -> bool:
+    """Whether a fault keeps the containers of this app from ending on the node."""
+    app = labels_of(pod).get("app", "")
+    return bool(app) and annotations_of(node).get(HUNG_ANNOTATION) == app

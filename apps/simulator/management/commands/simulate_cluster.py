@@ -58,7 +58,10 @@ class Command(BaseCommand):
         parser.add_argument("--load", type=float, default=0.85, help="share of GPUs to fill from --pods")
         parser.add_argument("--time-scale", type=float, default=1.0, help="divides all simulated durations")
         parser.add_argument(
-            "--fault", action="append", default=[], help=f"repeatable: {', '.join(NAMED_FAULTS)}"
+            "--fault",
+            action="append",
+            default=[],
+            help=f"NAME or NAME@NODE, repeatable: {', '.join(NAMED_FAULTS)}",
         )
         parser.add_argument("--list-scenes", action="store_true", help="say what there is, and end")
 
@@ -93,8 +96,9 @@ class Command(BaseCommand):
             # One of an earlier run would be taken for this one's.
             options["kubeconfig"].unlink(missing_ok=True)
         async with cluster:
-            for name in options["fault"]:
-                await apply_fault(cluster, name)
+            for text in options["fault"]:
+                name, _, node = text.partition("@")
+                await apply_fault(cluster, name, node)
             if options["kubeconfig"]:
                 write_private(options["kubeconfig"], cluster.server.kubeconfig())
             self.stdout.write(cluster.url)
@@ -128,7 +132,7 @@ def _check(options: Json) -> None:
     if options["time_scale"] <= 0:
         raise ValueError(f"--time-scale is {options['time_scale']}: it must be above 0")
     for name in options["fault"]:
-        if name not in NAMED_FAULTS:
+        if name.partition("@")[0] not in NAMED_FAULTS:
             raise ValueError(f"no fault {name!r}: choose one of {', '.join(NAMED_FAULTS)}")
 
 
