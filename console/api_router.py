@@ -9,6 +9,7 @@ from apps.clusters.node_api import GpuViewSet, NodeViewSet
 from apps.executions.api import ExecutionViewSet
 from apps.fragmentation.api import FragmentationViewSet
 from apps.pending.api import PendingViewSet
+from apps.pending.what_if_api import WhatIfViewSet
 from apps.plans.api import PlanViewSet
 
 router = DefaultRouter()
@@ -18,6 +19,7 @@ router.register("gpus", GpuViewSet, basename="gpu")
 router.register("snapshots", SnapshotViewSet)
 router.register("fragmentation", FragmentationViewSet, basename="fragmentation")
 router.register("pending", PendingViewSet, basename="pending")
+router.register("what-if", WhatIfViewSet, basename="what-if")
 router.register("plans", PlanViewSet)
 router.register("executions", ExecutionViewSet)
 router.register("audit", AuditViewSet)

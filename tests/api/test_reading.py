@@ -200,3 +200,94 @@ def test_what_waits_comes_with_its_reason(caller, east, problem):
     assert found["waiting_since"] == "2023-11-14T22:13:20Z"
     assert (found["free_gpus"], found["best_node_free_gpus"]) == (8, 7)
     assert found["sentence"]
+
+
+def test_every_gpu_is_a_row_with_its_state_and_holders(caller, east, problem):
+    cut = replace(node("x").gpus[0], index=0, uuid="GPU-cut", instances=(MigInstance("3g.40gb", 0, "MIG-1"),))
+    sick = replace(node("x").gpus[1], uuid="GPU-sick", healthy=False)
+    told = node(
+        "node-a",
+        gpus=(cut, sick, *node("node-a").gpus[2:]),
+        holdings=(Holding("uid-lora", "MIG-1", milli=429), Holding("uid-lora", "GPU-node-a-2")),
+        holdings_observed_at=1_700_000_000.0,
+    )
+    nodes = [told, node("node-b"), node("node-c"), node("node-d")]
+    pods = [pod("lora", "node-a", 1), pod("train", "node-b", 7), pod("serve", "node-c", 8)]
+    see(east, picture(nodes=nodes, pods=pods))
+    ada = caller("ada", "viewer")
+    rows = ada.get("gpus/", cluster="east").json()
+    assert rows["count"] == 32
+    states = [(one["node"], one["state"]) for one in rows["results"]]
+    assert [state for where, state in states if where == "node-a"] == ["held", "unhealthy", "held"] + [
+        "free"
+    ] * 5
+    assert {state for where, state in states if where == "node-b"} == {"unknown"}
+    assert {state for where, state in states if where == "node-c"} == {"held"}
+    assert {state for where, state in states if where == "node-d"} == {"free"}
+    first = rows["results"][0]
+    assert first["holders"][0]["pod"] == "ml/lora"
+    assert (first["holders_source"], first["mig_instances"][0]["profile"]) == ("node-agent", "3g.40gb")
+    assert ada.get("gpus/", cluster="east", state="free", node="node-a").json()["count"] == 5
+    assert ada.get("gpus/", cluster="east", uuid="GPU-sick").json()["results"][0]["index"] == 1
+    last = ada.get("gpus/", cluster="east", ordering="-node,index", page_size=1).json()["results"][0]
+    assert (last["node"], last["index"]) == ("node-d", 0)
+    for wrong in ({"state": "lost"}, {"ordering": "mood"}, {"index": "x"}, {"is_healthy": "perhaps"}):
+        problem(ada.get("gpus/", cluster="east", **wrong), 422, "invalid")
+
+
+@pytest.mark.parametrize(
+    "path", ["nodes/", "nodes/node-a/", "gpus/", "pending/", "what-if/", "snapshots/{}/"]
+)
+def test_what_has_not_changed_is_not_sent_again(caller, east, path):
+    row = see(east)
+    ada = caller("ada", "viewer")
+    path = path.format(row.pk)
+
+    def ask(etag=""):
+        return ada.client.get(f"/api/v1/{path}", {"cluster": "east"}, headers={"if-none-match": etag})
+
+    first = ask()
+    same = ask(first["ETag"])
+    assert (same.status_code, same.content, same["ETag"]) == (304, b"", first["ETag"])
+    assert ask('"other"').status_code == 200
+    if not path.startswith("snapshots"):
+        see(east, picture(pods=[]))
+        assert ask(first["ETag"]).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["clusters/", "nodes/", "gpus/", "pending/", "plans/", "what-if/", "tokens/"]
+)
+def test_paging_is_refused_alike_where_it_makes_no_sense(caller, east, path, problem):
+    see(east)
+    ada = caller("ada", "viewer")
+    for wrong in ({"page": "0"}, {"page": "last"}, {"page_size": "-1"}, {"page_size": "x"}):
+        problem(ada.get(path, cluster="east", **wrong), 422, "invalid")
+    problem(ada.get(path, cluster="east", page="99"), 404, "not-found")
+
+
+def test_what_if_ranks_nodes_with_every_rules_verdict(caller, east, problem):
+    see(east)
+    ada = caller("ada", "viewer")
+    answer = ada.get("what-if/", cluster="east", gpus=7, gpu_memory_mib=0).json()
+    assert (answer["count"], answer["nodes_that_fit"], answer["pods_that_fit"]) == (3, 1, 1)
+    best, worst = answer["results"][0], answer["results"][-1]
+    assert (best["node"], best["fits"], best["pods"]) == ("node-a", True, 1)
+    broken = [rule["words"] for rule in worst["rules"] if not rule["is_met"]]
+    assert (worst["node"], bool(broken)) == ("node-c", True)
+    assert ada.get("what-if/", cluster="east", gpus=7, fits="false").json()["count"] == 2
+    for wrong in ({"gpus": 65}, {"gpus": 2, "gpu_milli": 500}, {"link": "wet"}, {"mig_profile": "big"}):
+        problem(ada.get("what-if/", cluster="east", **wrong), 422, "invalid")
+
+
+def test_a_cluster_is_edited_by_whoever_looked_at_it(caller, east, problem):
+    root, ada = caller("root", "admin"), caller("ada", "viewer")
+    etag = root.get("clusters/east/")["ETag"]
+    problem(root.send("patch", "clusters/east/", is_active=False), 428, "precondition-needed")
+    problem(ada.send("patch", "clusters/east/", if_match=etag, is_active=False), 403, "denied")
+    assert root.send("patch", "clusters/east/", if_match=etag, is_active=False).json()["is_active"] is False
+    problem(root.send("patch", "clusters/east/", if_match=etag, is_active=True), 412, "precondition-failed")
+    etag = root.get("clusters/east/")["ETag"]
+    answer = root.send("put", "clusters/east/credential/", if_match=etag, kubeconfig="a: [")
+    problem(answer, 422, "bad-kubeconfig")
+    problem(root.post("clusters/", name="north", kubeconfig="{}"), 403, "denied")

@@ -1,4 +1,4 @@
-"""The REST API described in a page: the same document as /api/v1/schema/, without any other host or script."""
+"""The REST API described in a page: the same document as /api/v1/schema/, from no other host, no script."""
 
 from __future__ import annotations
 
