@@ -17,7 +17,7 @@ from rest_framework.viewsets import ReadOnlyModelViewSet
 from apps.accounts.idempotency import IDEMPOTENCY_KEY, once_per_key
 from apps.accounts.limits import Scope
 from apps.accounts.ordering import Ordering
-from apps.accounts.parameters import whole_number
+from apps.accounts.parameters import ROW, RowFilter, whole_number
 from apps.executions import services
 from apps.executions.models import Execution
 from apps.executions.queries import events_of, execution_for, executions_for, steps_of
@@ -35,7 +35,7 @@ from apps.plans.queries import plan_for
 
 class ExecutionFilter(django_filters.FilterSet):
     cluster = django_filters.CharFilter(field_name="plan__cluster__name")
-    plan = django_filters.NumberFilter(field_name="plan_id")
+    plan = RowFilter(field_name="plan_id")
     state = django_filters.MultipleChoiceFilter(choices=ExecutionState.choices)
 
     class Meta:
@@ -105,7 +105,7 @@ class ExecutionViewSet(ReadOnlyModelViewSet):
         return Response(ExecutionDetailSerializer(self._execution()).data)
 
     @extend_schema(
-        parameters=[OpenApiParameter("after", int, description="only events with a higher id")],
+        parameters=[OpenApiParameter("after", ROW, description="only events with a higher id")],
         responses=StepEventSerializer(many=True),
     )
     @action(detail=True, serializer_class=StepEventSerializer, filter_backends=[])

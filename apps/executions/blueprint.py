@@ -1,18 +1,20 @@
 """From an approved plan and a fresh picture to the steps that carry it out. Pure.
 
-Order: cordons of the nodes to be freed, then a hold for every move (all before the first eviction), then
-each move's own steps by wave, then what happens to the freed nodes.
+Order: cordons of the nodes to be freed or relaid; GPUs that nobody uses are cut anew; a hold for every move
+(all before the first eviction); relaid nodes that moves land on are opened; each move's own steps by wave;
+GPUs that the moves drained are cut anew; then what happens to the nodes that are still cordoned.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from apps.executions import names
 from apps.executions.states import StepKind
-from apps.planner.plan import Move, Plan
+from apps.planner.plan import Goal, Move, Plan
 from apps.planner.resources import asks_gpu, is_device_resource
 from apps.planner.snapshot import Snapshot
 
@@ -35,15 +37,26 @@ MOVE_KINDS = (
 )
 
 
-def draft_steps(plan: Plan, picture: Snapshot, *, owned: str) -> list[StepDraft]:
-    """owned: what the execution's objects carry in our label (names.owned_value)."""
+def draft_steps(
+    plan: Plan, picture: Snapshot, *, owned: str, layouts: Sequence[Mapping[str, Any]] = ()
+) -> list[StepDraft]:
+    """owned: what the execution's objects carry in our label (names.owned_value). layouts: what the step
+    of each relaid node needs, as the preflight found it."""
+    relaid = [_relay_step(params) for params in layouts]
     nodes = cordoned_nodes(plan)
     moves = {move.order: _move_params(move, picture, owned) for move in plan.moves}
-    drafts = [_cordon_step(name, picture) for name in nodes]
+    drafts = [_cordon_step(name, picture, "relaid" if relaid else "freed") for name in nodes]
+    drafts.extend(draft for draft in relaid if draft.params["before_moves"])
     for move in plan.moves:
         drafts.append(_move_step(StepKind.HOLD_TARGET, move, moves[move.order]))
+    opened = _nodes_to_open(plan)
+    for name in opened:
+        drafts.append(_node_step(StepKind.RELEASE, name, picture))
+        drafts[-1].params["before_moves"] = True
+    nodes = [name for name in nodes if name not in opened]
     for move in sorted(plan.moves, key=lambda move: (move.wave, move.order)):
         drafts.extend(_move_step(kind, move, moves[move.order]) for kind in MOVE_KINDS)
+    drafts.extend(draft for draft in relaid if not draft.params["before_moves"])
     handed = _hand_overs(plan, picture, nodes)
     drafts.extend(handed)
     kept = {draft.params["node"] for draft in handed}
@@ -52,21 +65,35 @@ def draft_steps(plan: Plan, picture: Snapshot, *, owned: str) -> list[StepDraft]
 
 
 def cordoned_nodes(plan: Plan) -> list[str]:
-    """Nodes that are to be freed or handed over. A node that a move lands on stays open: its room is held
-    by paper instead."""
+    """Nodes that are to be relaid; else those that are to be freed or handed over. A node that a move lands
+    on stays open: its room is held by paper instead."""
+    if plan.goal == Goal.MIG:
+        return list(dict.fromkeys(one.node for one in plan.reconfigurations))
     wanted = [*plan.freed_nodes, *(hand_over.node for hand_over in plan.hand_overs)]
     targets = {move.target for move in plan.moves}
     return [name for name in dict.fromkeys(wanted) if name not in targets]
+
+
+def _nodes_to_open(plan: Plan) -> list[str]:
+    """Relaid nodes that moves land on: opened before the first move, when all holds stand."""
+    targets = {move.target for move in plan.moves}
+    return [name for name in cordoned_nodes(plan) if name in targets]
+
+
+def _relay_step(params: Mapping[str, Any]) -> StepDraft:
+    return StepDraft(StepKind.RECONFIGURE_MIG, f"node {params['node']}", dict(params))
 
 
 def _node_step(kind: StepKind, name: str, picture: Snapshot) -> StepDraft:
     return StepDraft(kind, f"node {name}", {"node": name, "node_uid": picture.nodes[name].uid})
 
 
-def _cordon_step(name: str, picture: Snapshot) -> StepDraft:
-    """known: UIDs of the pods with GPUs that are there now; any other one came in before the cordon."""
+def _cordon_step(name: str, picture: Snapshot, why: str) -> StepDraft:
+    """known: UIDs of the pods with GPUs that are there now; any other one came in before the cordon.
+    why: what becomes of the node, for people."""
     draft = _node_step(StepKind.CORDON_NODE, name, picture)
     draft.params["known"] = sorted(pod.uid for pod in picture.pods_on(name) if asks_gpu(pod))
+    draft.params["why"] = why
     return draft
 
 
@@ -102,10 +129,13 @@ def _move_params(move: Move, picture: Snapshot, owned: str) -> dict[str, Any]:
 
 
 def _hand_overs(plan: Plan, picture: Snapshot, cordoned: list[str]) -> list[StepDraft]:
-    """One step per node: all pods that wait for room on it, told by their gang's key or their own."""
+    """One step per node: all pods that wait for room on it, told by their gang's key or their own. Of a plan
+    that relays GPUs only nodes that are still cordoned are kept for somebody."""
     keys: dict[str, list[str]] = defaultdict(list)
     wanted: dict[str, int] = defaultdict(int)
     for hand_over in plan.hand_overs:
+        if plan.goal == Goal.MIG and hand_over.node not in cordoned:
+            continue
         pod = picture.pods[hand_over.pod_uid]
         key = pod.gang or pod.key
         wanted[key] += 1

@@ -138,6 +138,7 @@ def step_seconds(kind: str) -> float:
         StepKind.CHECKPOINT: settings.EXECUTION_CHECKPOINT_SECONDS,
         StepKind.AWAIT_REPLACEMENT: settings.EXECUTION_REPLACEMENT_SECONDS,
         StepKind.HAND_OVER: settings.EXECUTION_HAND_OVER_SECONDS,
+        StepKind.RECONFIGURE_MIG: settings.EXECUTION_MIG_SECONDS,
     }
     return float(seconds.get(StepKind(kind), settings.EXECUTION_STEP_SECONDS))
 

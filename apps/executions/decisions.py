@@ -28,7 +28,8 @@ class Verdict(StrEnum):
 class Decision:
     """effect: a word that `apply` knows. arguments: what that effect needs, from the same look.
     seen: facts to keep in the ledger (merged into what is kept already). reason: for people.
-    is_patient: what is waited for takes the time it takes; the step's deadline does not end it."""
+    is_patient: what is waited for takes the time it takes; the step's deadline does not end it.
+    is_beginning: the step's time runs from this effect on, whatever it waited for before."""
 
     verdict: Verdict
     reason: str = ""
@@ -38,10 +39,16 @@ class Decision:
     retry_seconds: float = 5.0
     runbook: str = ""
     is_patient: bool = False
+    is_beginning: bool = False
 
 
 def act(effect: str, reason: str, *, seen: dict[str, Any] | None = None, **arguments: Any) -> Decision:
     return Decision(Verdict.ACT, reason, effect, arguments, seen or {})
+
+
+def begin(effect: str, reason: str, *, seen: dict[str, Any] | None = None, **arguments: Any) -> Decision:
+    """The effect from which on the step's whole time is ahead."""
+    return Decision(Verdict.ACT, reason, effect, arguments, seen or {}, is_beginning=True)
 
 
 def wait(reason: str, **seen: Any) -> Decision:

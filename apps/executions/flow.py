@@ -1,7 +1,8 @@
 """Which steps may be looked at now. Pure: the ledger in, steps out.
 
-RUNNING       everything whose predecessors are finished: cordons, then all holds, then the moves wave by
-              wave, then the hand-overs. The release of freed nodes comes after verification.
+RUNNING       everything whose predecessors are finished: cordons, GPUs that nobody uses are relaid, then all
+              holds, nodes that moves land on are opened again, the moves wave by wave, GPUs that the moves
+              drained are relaid, then the hand-overs. The release of freed nodes comes after verification.
 PAUSED, NEEDS_HUMAN, CANCELLING   only moves in flight, so that no evicted pod waits behind our gate
 CANCELLING (nothing in flight) and ROLLING_BACK   what was done is undone, last first
 """
@@ -15,7 +16,13 @@ from apps.executions.blueprint import MOVE_KINDS
 from apps.executions.models import Step
 from apps.executions.states import FINISHED, StepKind, StepState
 
-UNDONE_KINDS = (StepKind.CORDON_NODE, StepKind.HOLD_TARGET, StepKind.STEER, StepKind.HAND_OVER)
+UNDONE_KINDS = (
+    StepKind.CORDON_NODE,
+    StepKind.HOLD_TARGET,
+    StepKind.STEER,
+    StepKind.HAND_OVER,
+    StepKind.RECONFIGURE_MIG,
+)
 LANDING_KINDS = (StepKind.EVICT_POD, StepKind.AWAIT_REPLACEMENT, StepKind.RELEASE)
 
 
@@ -32,11 +39,26 @@ class Ledger:
     @property
     def final(self) -> list[Step]:
         """The release of freed nodes that nobody waits for."""
-        return [step for step in self.steps if step.kind == StepKind.RELEASE and not step.move]
+        return [step for step in self.steps if _is_final(step)]
 
     @property
     def before_final(self) -> list[Step]:
-        return [step for step in self.steps if step.move or step.kind != StepKind.RELEASE]
+        return [step for step in self.steps if not _is_final(step)]
+
+
+def _is_final(step: Step) -> bool:
+    return step.kind == StepKind.RELEASE and not step.move and not is_before_moves(step)
+
+
+def is_before_moves(step: Step) -> bool:
+    """A node's step that is done before the first pod moves, so that pods may land there."""
+    return not step.move and bool(step.params.get("before_moves"))
+
+
+def is_relaying(step: Step) -> bool:
+    """A node is, or may be, between two layouts: nothing of its own accord may end that."""
+    was_asked = step.kind == StepKind.RECONFIGURE_MIG and "relabel" in step.observed.get("sent", [])
+    return was_asked and not is_finished(step)
 
 
 def is_finished(step: Step) -> bool:
@@ -46,16 +68,25 @@ def is_finished(step: Step) -> bool:
 def steps_to_run(ledger: Ledger) -> list[Step]:
     """What a running execution may look at now."""
     open_steps = [step for step in ledger.before_final if not is_finished(step)]
-    for kind in (StepKind.CORDON_NODE, StepKind.HOLD_TARGET):
-        first = [step for step in open_steps if step.kind == kind]
+    for kind in PREPARING:
+        first = [step for step in open_steps if step.kind == kind and _prepares(step)]
         if first:
             return first
     moving = [step for step in open_steps if step.move]
     if not moving:
-        return open_steps
+        relaid = [step for step in open_steps if step.kind == StepKind.RECONFIGURE_MIG]
+        return relaid or open_steps
     wave = min(step.wave for step in moving)
     moves = sorted({step.move for step in moving if step.wave == wave})
     return [_next_of(ledger, move) for move in moves]
+
+
+PREPARING = (StepKind.CORDON_NODE, StepKind.RECONFIGURE_MIG, StepKind.HOLD_TARGET, StepKind.RELEASE)
+
+
+def _prepares(step: Step) -> bool:
+    """All cordons and holds, and of the other kinds what stands before the moves."""
+    return step.kind in (StepKind.CORDON_NODE, StepKind.HOLD_TARGET) or is_before_moves(step)
 
 
 def steps_to_land(ledger: Ledger) -> list[Step]:

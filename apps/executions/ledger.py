@@ -47,7 +47,8 @@ def record_intent(
             _set_state(row, StepState.INTENT)
         row.attempts += 1
         row.intent_at = now
-        row.deadline_at = row.deadline_at or now + timedelta(seconds=seconds)
+        if row.deadline_at is None or decision.is_beginning:
+            row.deadline_at = now + timedelta(seconds=seconds)
         row.retry_at = None
         row.reason = decision.reason
         _keep(row, decision.seen)
@@ -137,6 +138,7 @@ def record_undo(lease: Lease, step: Step) -> None:
         _set_state(row, StepState.COMPENSATING)
         row.retry_at = None
         row.deadline_at = None
+        row.observed |= {"needs_person": False, "runbook": ""}
         row.save()
         _tell(execution, row, now, StepState.COMPENSATING, "its traces are being released")
 

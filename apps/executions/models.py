@@ -116,7 +116,8 @@ class Steering(models.Model):
 
 
 class DryRun(models.Model):
-    """What the cluster answered when one approved eviction was only asked about (nothing happened).
+    """What the cluster answered when one approved eviction was only asked about (nothing happened), or what
+    was found about one node that is to be relaid (then `pod_uid` is the node's and `pod` "node NAME").
 
     `pod`: "namespace/name". `message`: the server's own words, or the sum over its disruption budget.
     """

@@ -9,7 +9,9 @@ import json
 from typing import Any
 
 from apps.executions import names
+from apps.executions.mig_labels import CONFIG
 from apps.executions.sightings import annotation, taints, tolerations, uid, version
+from apps.planner.mig.nodes import STATE
 
 Json = dict[str, Any]
 STANDING = "console"
@@ -100,6 +102,11 @@ def uncordon_patch(node: Json) -> Json:
         "metadata": {**guard(node), "annotations": {names.CORDON: None}},
         "spec": {"unschedulable": None},
     }
+
+
+def mig_patch(node: Json, config: str) -> Json:
+    """Sets the layout's name and clears the state: whatever state is seen later is an answer to this."""
+    return {"metadata": {**guard(node), "labels": {CONFIG: config, STATE: None}}}
 
 
 def held_taint(value: str) -> Json:

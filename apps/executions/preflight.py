@@ -20,10 +20,11 @@ from apps.clusters import queries as clusters
 from apps.clusters.gateways import open_gateway
 from apps.executions import ledger
 from apps.executions.blueprint import cordoned_nodes
+from apps.executions.mig_preflight import NodeFindings, examine_layouts
 from apps.executions.models import DryRun
 from apps.executions.pictures import take_picture
 from apps.kube import errors
-from apps.kube.gateway import NODES, PODS, PRIORITY_CLASSES, WEBHOOKS, Gateway, Kind
+from apps.kube.gateway import NODES, PODS, PRIORITY_CLASSES, WEBHOOKS, Gateway, Json, Kind
 from apps.planner.movability import MovabilityRules
 from apps.planner.plan import Move, Plan
 from apps.planner.plan_json import digest
@@ -41,12 +42,14 @@ HIGHEST_USER_PRIORITY = 1_000_000_000
 @dataclass(frozen=True)
 class Findings:
     """changes: why the plan is stale. refusals: why it cannot be carried out here and now.
-    picture: what the steps are made from. dry_runs: one for each eviction."""
+    picture: what the steps are made from. dry_runs: one for each eviction and each node to be relaid.
+    layouts: what the step of each such node needs."""
 
     picture: Snapshot
     changes: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
     dry_runs: tuple[DryRun, ...] = ()
+    layouts: tuple[Json, ...] = ()
 
 
 def examine(version: PlanVersion, gateway: Gateway) -> Findings:
@@ -63,18 +66,22 @@ def examine(version: PlanVersion, gateway: Gateway) -> Findings:
     changes = tuple(what_changed(plan, before, picture))
     if changes:
         return Findings(picture, changes=changes)
-    changes = tuple(check_plan(picture, plan))
+    relaid = examine_layouts(plan, picture, gateway)
+    refusals = tuple(reason for one in relaid for reason in one.refusals)
+    changes = () if refusals else tuple(check_plan(picture, plan))
     if changes:
         return Findings(picture, changes=changes)
-    refusals = (*why_not_here(plan, picture), *_missing_rights(gateway))
+    refusals += (*why_not_here(plan, picture), *_missing_rights(gateway))
     runs = _dry_runs(version, plan, picture, gateway)
     refusals += tuple(f"{run.pod} cannot be evicted: {run.message}" for run in runs if not run.allowed)
-    return Findings(picture, refusals=refusals, dry_runs=tuple(runs))
+    asked = (*_relay_runs(version, relaid), *runs)
+    return Findings(picture, (), refusals, asked, tuple(one.params for one in relaid))
 
 
 def why_not_here(plan: Plan, picture: Snapshot) -> list[str]:
     """What this console cannot do safely, though the plan is right. Pure but for its settings."""
-    reasons = [] if settings.STEERING_URL else ["The steering webhook has no address (STEERING_URL)."]
+    needs_steering = bool(plan.moves) and not settings.STEERING_URL
+    reasons = ["The steering webhook has no address (STEERING_URL)."] if needs_steering else []
     rules = MovabilityRules(picture)
     hostnames = Counter(node.hostname for node in picture.nodes.values())
     for move in plan.moves:
@@ -109,7 +116,8 @@ def run_dry_runs(*, version_id: int) -> list[DryRun]:
             cluster=version.plan.cluster.name,
             taken_at=ledger.database_time().timestamp(),
         )
-        runs = _dry_runs(version, plan, picture, gateway)
+        runs = _relay_runs(version, examine_layouts(plan, picture, gateway))
+        runs += _dry_runs(version, plan, picture, gateway)
     finally:
         gateway.close()
     store_dry_runs(version, runs)
@@ -129,6 +137,22 @@ def replace_dry_runs(version: PlanVersion, runs: Iterable[DryRun]) -> None:
     DryRun.objects.bulk_create(runs)
     plan = version.plan
     notices.publish_on_commit(plan.cluster.name, "plan", {"plan": plan.pk, "state": str(plan.state)})
+
+
+def _relay_runs(version: PlanVersion, relaid: Iterable[NodeFindings]) -> list[DryRun]:
+    """What was found about each node to be relaid, kept beside the dry runs of evictions."""
+    now = ledger.database_time()
+    return [
+        DryRun(
+            version=version,
+            pod_uid=one.node_uid[:64],
+            pod=f"node {one.node}"[:320],
+            allowed=not one.refusals,
+            message=" ".join(one.refusals) or one.note,
+            at=now,
+        )
+        for one in relaid
+    ]
 
 
 def _dry_runs(version: PlanVersion, plan: Plan, picture: Snapshot, gateway: Gateway) -> list[DryRun]:

@@ -21,7 +21,7 @@ from apps.executions import ledger, locks, names
 from apps.executions.blueprint import draft_steps
 from apps.executions.context import Context, LeasedGateway, read_place
 from apps.executions.errors import LostLease, WrongState
-from apps.executions.flow import Ledger, is_finished, steps_to_run
+from apps.executions.flow import Ledger, is_finished, is_relaying, steps_to_run
 from apps.executions.models import Execution
 from apps.executions.openings import begin_running
 from apps.executions.outlook import tell_outlook
@@ -38,6 +38,8 @@ from apps.plans.states import PlanState
 
 log = structlog.get_logger(__name__)
 State = ExecutionState
+CAN_END = (State.RUNNING, State.PAUSED, State.NEEDS_HUMAN, State.VERIFYING)
+"""Cancelled by themselves at the execution's deadline; a node that is being relaid is left to a person."""
 ASK_ANEW = "Ask for a new plan."
 
 
@@ -120,11 +122,11 @@ def _turn(lease: locks.Lease, execution: Execution, gateway: Gateway) -> bool:
     if execution.state in (State.QUEUED, State.PREFLIGHT):
         return _prepare(lease, execution, gateway)
     now = ledger.database_time()
+    steps = list(execution.steps.all())
     overdue = execution.deadline_at is not None and now > execution.deadline_at
-    if overdue and execution.state in (State.RUNNING, State.PAUSED, State.NEEDS_HUMAN, State.VERIFYING):
+    if overdue and execution.state in CAN_END and not any(is_relaying(step) for step in steps):
         ledger.move_execution(lease, State.CANCELLING, "The deadline of the execution has passed.")
         return True
-    steps = list(execution.steps.all())
     context = Context(LeasedGateway(gateway, lease), lease, execution, steps, now, read_place())
     turns: dict[str, Callable[[Context], bool]] = {
         State.RUNNING: _run,
@@ -177,7 +179,8 @@ def _prepare(lease: locks.Lease, execution: Execution, gateway: Gateway) -> bool
         ledger.move_execution(lease, State.FAILED, f"Nothing was touched. {reason} {outlook}")
         return True
     plan = plans.open_plan(execution.version)
-    drafts = draft_steps(plan, found.picture, owned=names.owned_value(execution.pk, execution.created_at))
+    owned = names.owned_value(execution.pk, execution.created_at)
+    drafts = draft_steps(plan, found.picture, owned=owned, layouts=found.layouts)
     begin_running(lease, drafts, found.dry_runs)
     return True
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from rest_framework import serializers
 
+from apps.accounts.parameters import LARGEST
+from apps.accounts.strict import StrictSerializer
 from apps.executions.models import Execution, Step, StepEvent
 
 
-class StartSerializer(serializers.Serializer):
-    plan = serializers.IntegerField(min_value=1, help_text="id of an approved plan")
+class StartSerializer(StrictSerializer):
+    plan = serializers.IntegerField(min_value=1, max_value=LARGEST, help_text="id of an approved plan")
 
 
-class ReasonSerializer(serializers.Serializer):
+class ReasonSerializer(StrictSerializer):
     reason = serializers.CharField(max_length=500, allow_blank=True, default="")
 
 

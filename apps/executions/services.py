@@ -6,7 +6,7 @@ a cluster; the runner acts on the new state within one look.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from django.db import IntegrityError, transaction
 
@@ -25,6 +25,7 @@ from apps.plans import services as plan_services
 from apps.plans.models import Plan
 from apps.plans.waking import wake_worker
 
+STANDING = (StepState.PENDING, StepState.BLOCKED, StepState.INTENT, StepState.ISSUED)
 ADVANCE = "apps.executions.tasks.advance_execution"
 
 
@@ -84,7 +85,10 @@ def _change(execution_id: int, actor: User, target: ExecutionState, reason: str)
     authorize(actor, Action.OPERATE, execution.plan.cluster, subject=execution)
     if target == ExecutionState.RUNNING:
         _require_stopped(execution)
-        _look_afresh(execution)
+        execution.outcome = {}
+        _look_afresh(execution, STANDING)
+    elif target in (ExecutionState.CANCELLING, ExecutionState.ROLLING_BACK):
+        _look_afresh(execution, (StepState.COMPENSATING,))
     words = f"{actor.get_username()}: {reason}" if reason else f"by {actor.get_username()}"
     ledger.change_state(execution, target, words, actor=actor, now=ledger.database_time())
     _wake(execution)
@@ -101,13 +105,9 @@ def _require_stopped(execution: Execution) -> None:
         )
 
 
-def _look_afresh(execution: Execution) -> None:
+def _look_afresh(execution: Execution, states: Collection[StepState]) -> None:
     """Steps that waited for a person are looked at again, with their whole time ahead of them."""
-    execution.outcome = {}
-    for step in Step.objects.select_for_update(no_key=True).filter(
-        execution=execution,
-        state__in=[StepState.PENDING, StepState.BLOCKED, StepState.INTENT, StepState.ISSUED],
-    ):
+    for step in Step.objects.select_for_update(no_key=True).filter(execution=execution, state__in=states):
         step.deadline_at = None
         step.retry_at = None
         step.observed |= {"needs_person": False, "failures": 0, "crashes": 0}
@@ -136,6 +136,8 @@ def claimed_subjects(cluster: str, plan: PlannerPlan) -> Iterable[str]:
         yield f"{cluster}:node:{move.target_uid or move.target}"
         if move.workload_uid:
             yield f"{cluster}:workload:{move.workload_uid}"
+    for one in plan.reconfigurations:
+        yield f"{cluster}:node:{one.node_uid or one.node}"
     for hand_over in plan.hand_overs:
         yield f"{cluster}:pod:{hand_over.pod_uid}"
         yield f"{cluster}:node:{hand_over.node_uid or hand_over.node}"

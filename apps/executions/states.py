@@ -120,7 +120,8 @@ STEP_ALLOWED: dict[StepState, set[StepState]] = {
 
 
 class StepKind(models.TextChoices):
-    """In the order in which an execution walks them: nodes, then each move, then the freed nodes."""
+    """In the order in which an execution walks them: nodes, then each move, then the freed nodes. GPUs are
+    cut anew before the moves (where nobody uses them) or after them (where the moves drain them)."""
 
     CORDON_NODE = "cordon_node"
     HOLD_TARGET = "hold_target"
@@ -130,3 +131,4 @@ class StepKind(models.TextChoices):
     AWAIT_REPLACEMENT = "await_replacement"
     HAND_OVER = "hand_over"
     RELEASE = "release"
+    RECONFIGURE_MIG = "reconfigure_mig", "Reconfigure MIG"

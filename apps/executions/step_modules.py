@@ -13,6 +13,7 @@ from apps.executions.steps import (
     evict_pod,
     hand_over,
     hold_target,
+    reconfigure_mig,
     release,
     release_cordon,
     steer,
@@ -27,11 +28,12 @@ MODULES: dict[str, ModuleType] = {
     StepKind.AWAIT_REPLACEMENT: await_replacement,
     StepKind.HAND_OVER: hand_over,
     StepKind.RELEASE: release,
+    StepKind.RECONFIGURE_MIG: reconfigure_mig,
 }
 
 
 def module_of(step: Step) -> ModuleType:
-    """`release` stands for two things: a finished move (move > 0) and a freed node."""
+    """`release` stands for two things: a finished move (move > 0) and a node that is opened again."""
     if step.kind == StepKind.RELEASE and not step.move:
         return release_cordon
     return MODULES[step.kind]

@@ -111,8 +111,8 @@ def undo_step(context: Context, step: Step, *, during: Collection[str]) -> bool:
         return False
     if decision.verdict == Verdict.ACT:
         return _act(context, step, decision, during)
-    if decision.verdict == Verdict.WAIT:
-        return ledger.record_wait(context.lease, step, decision, seconds=step_seconds(step.kind))
+    if decision.verdict in (Verdict.WAIT, Verdict.STOP):
+        return _record(context, step, decision)
     ledger.record_end(context.lease, step, StepState.COMPENSATED, decision.reason, decision.seen)
     return True
 

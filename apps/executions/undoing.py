@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from apps.executions import ledger
 from apps.executions.context import Context
-from apps.executions.flow import Ledger, is_unsettled, next_to_undo, steps_to_drop, steps_to_land
+from apps.executions.flow import (
+    Ledger,
+    is_relaying,
+    is_unsettled,
+    next_to_undo,
+    steps_to_drop,
+    steps_to_land,
+)
 from apps.executions.models import Step
 from apps.executions.outlook import tell_outlook
 from apps.executions.states import ExecutionState, StepKind, StepState
@@ -26,6 +33,8 @@ def land(context: Context) -> bool:
     if any([settle_eviction(context, step, drop=drop) for step in evictions]):
         return True
     landing = [step for step in flying if step.kind != StepKind.EVICT_POD]
+    if not drop:
+        landing += [step for step in context.steps if is_relaying(step) and step.issued_at is not None]
     return advance_each(context, landing, during=(context.execution.state,))
 
 
@@ -73,10 +82,17 @@ def _close(context: Context) -> None:
     gone = [step for step in context.steps if step.kind == StepKind.EVICT_POD]
     moved = [step.params["pod"] for step in gone if step.state == StepState.VERIFIED]
     words = f"Evicted, which cannot be undone: {len(moved)}." if moved else "No pod was moved."
-    outlook = tell_outlook(execution, is_touched=bool(moved))
+    kept = [step.params["node"] for step in context.steps if _keeps_layout(step)]
+    if kept:
+        words += f" The new layout stays on {', '.join(kept)}."
+    outlook = tell_outlook(execution, is_touched=bool(moved or kept))
     is_cancelled = execution.state == ExecutionState.CANCELLING
     ended = ExecutionState.CANCELLED if is_cancelled else ExecutionState.ROLLED_BACK
     words = f"{words} Holds, gates, taints and cordons of ours are released. {outlook}"
     reason = f"{execution.state_reason} {words}"
-    outcome = {**execution.outcome, "not_undone": moved}
+    outcome = {**execution.outcome, "not_undone": moved, "layouts_kept": kept}
     ledger.move_execution(context.lease, ended, reason.strip(), outcome=outcome)
+
+
+def _keeps_layout(step: Step) -> bool:
+    return step.kind == StepKind.RECONFIGURE_MIG and bool(step.observed.get("seen", {}).get("kept"))

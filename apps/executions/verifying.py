@@ -6,7 +6,7 @@ Taken while our cordons of freed nodes still stand: a moment later anybody may u
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from apps.executions import ledger
@@ -15,7 +15,7 @@ from apps.executions.locks import hold_fence
 from apps.executions.models import Step
 from apps.executions.pictures import take_picture
 from apps.executions.states import StepKind, StepState
-from apps.planner.plan import HandOver, Plan
+from apps.planner.plan import Goal, HandOver, Plan
 from apps.planner.snapshot import Snapshot
 from apps.planner.verification import compare_outcome
 from apps.plans import queries as plans
@@ -30,7 +30,7 @@ def verify_outcome(context: Context) -> None:
         taken_at=ledger.database_time().timestamp(),
     )
     plan = as_carried_out(plans.open_plan(execution.version), context.steps, after)
-    found = compare_outcome(plan, after, find_successors(context.steps))
+    found = compare_outcome(plan, after, find_successors(context.steps), find_offers(context.steps))
     with hold_fence(context.lease) as row:
         row.outcome = {
             "matches": found.matches,
@@ -48,6 +48,13 @@ def find_successors(steps: Sequence[Step]) -> dict[str, str]:
     return {old: new for old, new in pairs.items() if new}
 
 
+def find_offers(steps: Sequence[Step]) -> dict[str, dict[str, int]]:
+    """By relaid node: what it was to offer."""
+    return {
+        step.params["node"]: step.params["offers"] for step in steps if step.kind == StepKind.RECONFIGURE_MIG
+    }
+
+
 def as_carried_out(plan: Plan, steps: Sequence[Step], after: Snapshot) -> Plan:
     """Without the moves of pods that ended by themselves, and with the hand-overs as the gang took them:
     its pods are alike, and which one starts on which of its nodes is the scheduler's choice."""
@@ -57,7 +64,18 @@ def as_carried_out(plan: Plan, steps: Sequence[Step], after: Snapshot) -> Plan:
         if step.kind == StepKind.AWAIT_REPLACEMENT and step.state == StepState.SUPERSEDED
     }
     moves = tuple(move for move in plan.moves if move.pod_uid not in ended)
-    return replace(plan, moves=moves, hand_overs=_as_taken(plan.hand_overs, after))
+    hand_overs = plan.hand_overs
+    if plan.goal == Goal.MIG:
+        kept = {step.params["node"] for step in steps if step.kind == StepKind.HAND_OVER}
+        hand_overs = tuple(_as_placed(one, after, kept) for one in hand_overs)
+    return replace(plan, moves=moves, hand_overs=_as_taken(hand_overs, after))
+
+
+def _as_placed(one: HandOver, after: Snapshot, kept: Collection[str]) -> HandOver:
+    """Which idle instance a waiting pod takes is the scheduler's choice where no node was kept for it."""
+    pod = after.pods.get(one.pod_uid)
+    is_free_choice = one.node not in kept and pod is not None and pod.is_holding
+    return replace(one, node=pod.node_name) if is_free_choice and pod is not None else one
 
 
 def _as_taken(hand_overs: tuple[HandOver, ...], after: Snapshot) -> tuple[HandOver, ...]:

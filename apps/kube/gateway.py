@@ -32,6 +32,7 @@ class Kind:
 NODES = Kind("", "v1", "nodes", False)
 PODS = Kind("", "v1", "pods", True)
 NAMESPACES = Kind("", "v1", "namespaces", False)
+CONFIG_MAPS = Kind("", "v1", "configmaps", True)
 EVENTS = Kind("", "v1", "events", True)
 REPLICASETS = Kind("apps", "v1", "replicasets", True)
 DEPLOYMENTS = Kind("apps", "v1", "deployments", True)

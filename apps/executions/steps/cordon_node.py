@@ -46,7 +46,7 @@ def observe(context: Context, step: Step) -> Facts:
     wanted = {
         "execution": context.execution.pk,
         "mark": context.mark,
-        "reason": f"freed by plan {context.execution.plan_id}",
+        "reason": f"{step.params.get('why', 'freed')} by plan {context.execution.plan_id}",
         "deadline": deadline.isoformat() if deadline else "",
         "fence": context.lease.fence,
     }
@@ -70,7 +70,7 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
     if unschedulable(node) and facts.newcomers:
         return stop(
             f"{' and '.join(facts.newcomers)} came onto node {step.params['node']} before it was cordoned: "
-            "it would not become free as approved.",
+            f"it would not be {step.params.get('why', 'freed')} as approved.",
             "Cancel and make a new plan, or resume once that pod has left. Nothing was evicted.",
         )
     if facts.is_ours and unschedulable(node):

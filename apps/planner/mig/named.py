@@ -6,6 +6,7 @@ Not in here: reading a configuration's text (kube), choosing a layout (choosing)
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
@@ -38,18 +39,48 @@ class Entry(Protocol):
 Configs = Mapping[str, Sequence[Entry]]
 
 
-def find_named(configs: Configs, wanted: Layouts, model: MigModel, *, relaid: frozenset[int]) -> str:
-    """The configuration that leaves the node exactly as wanted, "" if there is none.
+def find_named(
+    configs: Configs, present: Layouts, wanted: Layouts, model: MigModel
+) -> tuple[str, frozenset[int]] | None:
+    """The configuration that leaves the node exactly as wanted, and the GPUs whose instances go by it.
 
-    relaid: GPUs that it must name; of the others it may be silent (then they stay as they are). Where
-    several fit, one that names every GPU, then the first by name.
+    It must name every GPU that changes; of the others it may be silent (then they stay as they are). Where
+    several fit: the one that touches the fewest GPUs, names the most, and the first by name.
     """
+    changed = changed_gpus(present, wanted)
     fitting = []
     for name, entries in configs.items():
         told = _read(entries, wanted, model)
-        if told is not None and relaid <= told:
-            fitting.append((len(wanted) - len(told), name))
-    return min(fitting)[1] if fitting else ""
+        if told is not None and changed <= told:
+            touched = _touched(told, present, wanted)
+            fitting.append((len(touched), -len(told), name, touched))
+    return min(fitting)[2:] if fitting else None
+
+
+def changed_gpus(present: Layouts, wanted: Layouts) -> frozenset[int]:
+    return frozenset(index for index in wanted if dict(present.get(index, {})) != dict(wanted[index]))
+
+
+def _touched(told: set[int], present: Layouts, wanted: Layouts) -> frozenset[int]:
+    """mig-parted clears every GPU in MIG mode that it is told of, once any of the node's has to be switched
+    into or out of MIG mode, or is not told of at all; else only those that are to be cut otherwise."""
+    cut = {index for index in told if present.get(index)}
+    changed = changed_gpus(present, wanted)
+    is_switched = any(bool(present.get(index)) != bool(wanted[index]) for index in changed)
+    return changed | cut if is_switched or len(told) < len(wanted) else changed
+
+
+def entry_to_add(present: Layouts, wanted: Layouts, taken: Iterable[str]) -> str:
+    """The line of YAML to add under `mig-configs` where no configuration fits. It is silent about GPUs in
+    MIG mode that would be cleared for nothing."""
+    changed = changed_gpus(present, wanted)
+    told: dict[int, Mapping[str, int]] = dict(wanted)
+    if _touched(set(wanted), present, wanted) != changed:
+        told = {index: counts for index, counts in wanted.items() if index in changed or not counts}
+    name = name_layouts(told)
+    while name in set(taken):
+        name = f"{name[:60]}-2"
+    return _write_entry(told, name, is_all=len(told) == len(wanted))
 
 
 def _read(entries: Sequence[Entry], wanted: Layouts, model: MigModel) -> set[int] | None:
@@ -82,16 +113,14 @@ def _speaks_of(entry: Entry, model: MigModel) -> bool | None:
     return True if named >= ids_of_model(model) else None
 
 
+def present_layouts(node: Node) -> Layouts:
+    """How every GPU of the node is cut now, as far as anybody tells."""
+    return {gpu.index: dict(Counter(one.profile for one in gpu.instances)) for gpu in node.gpus}
+
+
 def wanted_layouts(node: Node, cuts: Iterable[Reconfiguration]) -> Layouts:
     """How every GPU of the node is cut once these are done: the others as they are now."""
-    layouts: dict[int, dict[str, int]] = {}
-    for gpu in node.gpus:
-        layouts[gpu.index] = {}
-        for one in gpu.instances:
-            layouts[gpu.index][one.profile] = layouts[gpu.index].get(one.profile, 0) + 1
-    for cut in cuts:
-        layouts[cut.index] = dict(cut.after)
-    return layouts
+    return {**present_layouts(node), **{cut.index: dict(cut.after) for cut in cuts}}
 
 
 def resources_after(node: Node, cuts: Iterable[Reconfiguration]) -> dict[str, int]:
@@ -114,18 +143,18 @@ def name_layouts(layouts: Layouts) -> str:
     """A name for the configuration of a node that has these layouts."""
     groups = _group(layouts)
     words = [
-        ("gpu" + "-".join(map(str, indexes)) if len(groups) > 1 else "all") + "-" + _short(dict(counts))
+        ("gpu" + "-".join(map(str, indexes)) if len(groups) > 1 else "gpus") + "-" + _short(dict(counts))
         for counts, indexes in groups
         if counts
     ]
     return ("-".join(words) or "all-disabled")[:63].strip("-.")
 
 
-def write_entry(layouts: Layouts, name: str) -> str:
-    """The entry to add under `mig-configs`, as one line of YAML (flow style)."""
+def _write_entry(layouts: Layouts, name: str, *, is_all: bool) -> str:
+    """In flow style, so that it is one line."""
     parts = []
     for counts, indexes in _group(layouts):
-        devices = "all" if len(indexes) == len(layouts) else f"[{', '.join(map(str, indexes))}]"
+        devices = "all" if is_all and len(indexes) == len(layouts) else f"[{', '.join(map(str, indexes))}]"
         devices_part = f"devices: {devices}, mig-enabled: {'true' if counts else 'false'}"
         numbers = ", ".join(f'"{profile}": {number}' for profile, number in counts)
         parts.append("{" + devices_part + (f", mig-devices: {{{numbers}}}" if counts else "") + "}")

@@ -1,0 +1,176 @@
+"""Step ``reconfigure_mig``: the GPUs of one node are cut anew, by NVIDIA's mig-manager.
+
+One effect: a PATCH, guarded by UID and resourceVersion, that sets the label mig.config and clears
+mig.config.state, so that any state seen afterwards is an answer to it. Sent only while the node is
+cordoned, a consistent LIST shows nobody on the GPUs, and label and configuration are as they were at the
+preflight. Then mig-manager works; its word "success" is believed when the kubelet offers exactly what was
+promised, and goes on doing so for the settle time. All else leaves the node cordoned and asks a person.
+Undone by the exact earlier value (`mig_restoring`).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from apps.executions import mig_restoring
+from apps.executions.context import Context
+from apps.executions.decisions import Decision, begin, blocked, done, stop, wait, wait_long
+from apps.executions.mig_labels import UNDER_WAY, MigLabels, tell_observed, tell_offers
+from apps.executions.mig_looking import Facts, look_at_node
+from apps.executions.models import Step
+from apps.executions.objects import mig_patch
+from apps.kube.gateway import NODES
+
+Json = dict[str, Any]
+
+
+def observe(context: Context, step: Step) -> Facts:
+    return look_at_node(context, step)
+
+
+def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
+    params, labels = step.params, facts.labels
+    if facts.node is None:
+        return _stop(step, facts, f"Node {params['node']} is gone or was made anew.")
+    if not facts.is_kept:
+        return _stop(step, facts, f"Somebody uncordoned node {params['node']} while it was being relaid.")
+    is_sent = "relabel" in step.observed.get("sent", [])
+    if not is_sent or (labels.config == params["previous"] and step.issued_at is None):
+        return _decide_before(step, facts)
+    if labels.config != params["config"]:
+        return _stop(
+            step,
+            facts,
+            f"Somebody set mig.config of node {params['node']} to {labels.config or 'nothing'} after this "
+            f"execution had set it to {params['config']}: it is not overwritten.",
+        )
+    return _decide_waiting(step, facts, late=late)
+
+
+def _decide_before(step: Step, facts: Facts) -> Decision:
+    """Nothing is sent yet: may it be?"""
+    params, labels = step.params, facts.labels
+    where = f"node {params['node']}"
+    if labels.config != params["previous"]:
+        return _stop(
+            step,
+            facts,
+            f"Somebody set mig.config of {where} to {labels.config or 'nothing'}; at the preflight it was "
+            f"{params['previous'] or 'not set'}.",
+        )
+    if facts.config_changed:
+        return _stop(step, facts, facts.config_changed)
+    if labels.state in UNDER_WAY or labels.paused:
+        return _stop(step, facts, f"Another MIG change is under way on {where}.")
+    if facts.newcomers:
+        return _stop(step, facts, f"{' and '.join(facts.newcomers)} came onto {where} after the preflight.")
+    if facts.users and facts.leaving:
+        return blocked(
+            f"{' and '.join(facts.users)} on {where} is on its way out and still holds a GPU.",
+            "It goes on by itself once that pod is gone.",
+        )
+    if facts.users:
+        return _stop(
+            step, facts, f"{' and '.join(facts.users)} on {where} holds or may hold a GPU to be relaid."
+        )
+    seen = {
+        "before": labels.config,
+        "before_state": labels.state,
+        "before_offers": dict(labels.offers),
+        "as_planned_since": "",
+        "wrong_since": "",
+    }
+    return begin(
+        "relabel", f"ask mig-manager to cut {where} by {params['config']}", seen=seen, node=facts.node
+    )
+
+
+def _decide_waiting(step: Step, facts: Facts, *, late: bool) -> Decision:
+    """The label is ours: what has mig-manager made of it?"""
+    labels, seen = facts.labels, step.observed.get("seen", {})
+    if labels.state == "failed":
+        return _stop(step, facts, "mig-manager reported failed.")
+    if labels.state == "success" and labels.as_planned(step.params["offers"]):
+        since = _moment(seen.get("as_planned_since")) or facts.now
+        if (facts.now - since).total_seconds() >= facts.limits.settle:
+            return done(f"{step.params['promise']}, and has for {facts.limits.settle:g} s", verified=True)
+        return wait_long("cut as planned; watching whether it stays so", as_planned_since=since.isoformat())
+    if late:
+        return _decide_late(step, facts)
+    if labels.state == "success" and not labels.paused:
+        since = _moment(seen.get("wrong_since")) or facts.now
+        if (facts.now - since).total_seconds() >= facts.limits.mismatch:
+            return _stop(
+                step, facts, "mig-manager reported success, but the node does not offer what was promised."
+            )
+        return wait(
+            "mig-manager reported success; the kubelet does not offer it yet",
+            as_planned_since="",
+            wrong_since=since.isoformat(),
+        )
+    return wait(_tell_wait(step, facts), as_planned_since="", wrong_since="", **_rebooting(labels))
+
+
+def _decide_late(step: Step, facts: Facts) -> Decision:
+    """A reboot adds to the time, whether it is going on now or was seen before."""
+    rebooted = facts.labels.state == "rebooting" or step.observed.get("seen", {}).get("rebooting")
+    if rebooted and facts.overtime < facts.limits.reboot:
+        return wait_long(
+            "the node reboots for the mode change: more time is given", **_rebooting(facts.labels)
+        )
+    return _stop(step, facts, "mig-manager has not finished before the deadline of this step.")
+
+
+def _tell_wait(step: Step, facts: Facts) -> str:
+    labels = facts.labels
+    words = f"mig-manager is at work (state {labels.state or 'not told yet'})"
+    asked = step.intent_at
+    if asked is not None and (facts.now - asked).total_seconds() > facts.limits.long:
+        return f"{words}, for more than {facts.limits.long / 60:g} min: see whether it hangs"
+    return words
+
+
+def _rebooting(labels: MigLabels) -> Json:
+    return {"rebooting": True} if labels.state == "rebooting" else {}
+
+
+def _stop(step: Step, facts: Facts, what: str) -> Decision:
+    """What happened, what was promised and observed, what is still held, what to do."""
+    params = step.params
+    node = params["node"]
+    observed = f" Observed: {tell_observed(facts.labels)}." if facts.node is not None else ""
+    held = f" Held: node {node} stays cordoned." if facts.is_cordoned else f" Node {node} is not cordoned."
+    reason = f"{what} Promised: {params['promise']}.{observed}{held}"
+    if "relabel" not in step.observed.get("sent", []):
+        return stop(reason, "Nothing was changed on its GPUs. Cancel, or set it right and resume.")
+    before = step.observed.get("seen", {}).get("before")
+    back = (
+        f"Roll back: that sets mig.config to {before} again and waits for {_tell_before(step)}"
+        if before is not None
+        else "There is no earlier value of mig.config to go back to: decide by hand what the node is to be"
+    )
+    pod = f"kubectl get pods -A -l app=nvidia-mig-manager --field-selector spec.nodeName={node}"
+    return stop(
+        reason,
+        f"See the log of mig-manager there ({pod}). {back}. Or repair the node by hand, leave the label as "
+        "it is, and resume.",
+    )
+
+
+def _tell_before(step: Step) -> str:
+    return tell_offers(step.observed.get("seen", {}).get("before_offers", {}))
+
+
+def _moment(text: Any) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def decide_undo(step: Step, facts: Facts) -> Decision:
+    return mig_restoring.decide_undo(step, facts)
+
+
+def apply(context: Context, step: Step, decision: Decision) -> None:
+    value = step.params["config"] if decision.effect == "relabel" else step.observed["seen"]["before"]
+    patch = mig_patch(decision.arguments["node"], value)
+    context.gateway.patch_object(NODES, step.params["node"], patch)
