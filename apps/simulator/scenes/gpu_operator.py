@@ -85,5 +85,9 @@ def add_operator(scene: SceneBuilder, text: str) -> None:
             template["spec"]["containers"][0]["env"] = [
                 {"name": "WITH_REBOOT", "value": "false"},
                 {"name": "WITH_SHUTDOWN_HOST_GPU_CLIENTS", "value": "false"},
+                {"name": "CONFIG_FILE", "value": f"/mig-parted-config/{CONFIG_KEY}"},
             ]
+            mount = {"name": "mig-parted-config", "mountPath": "/mig-parted-config"}
+            template["spec"]["containers"][0]["volumeMounts"] = [mount]
+            template["spec"]["volumes"] = [{"name": mount["name"], "configMap": {"name": CONFIG_MAP}}]
         scene.put_daemon(scene.add_owner(Owner("DaemonSet", OPERATOR_NAMESPACE, app, template)))
