@@ -346,6 +346,13 @@ def test_an_invalid_mig_layout_is_named():
     assert any("MIG-INVALID" in warning for warning in found.warnings)
 
 
+def test_the_count_of_zero_beside_an_invalid_layout_is_no_drift():
+    labels = {"nvidia.com/gpu.count": "0", "nvidia.com/mig.strategy": "single"}
+    found = read(node(product="H100-80GB-MIG-INVALID", labels=labels, annotations=matrix(2)))
+    assert len(found.gpus) == 2
+    assert not [warning for warning in found.warnings if "gpu.count" in warning]
+
+
 @pytest.mark.parametrize(
     ("resource", "vendor"),
     [

@@ -40,6 +40,17 @@ OWN_CONFIGS = """
         "3g.40gb": 1
         "4g.40gb": 1
 
+  2g-and-others:
+    - devices: [0, 2, 3, 5, 6, 7]
+      mig-enabled: true
+      mig-devices:
+        "2g.20gb": 3
+    - devices: [1, 4]
+      mig-enabled: true
+      mig-devices:
+        "1g.10gb": 4
+        "3g.40gb": 1
+
   split:
     - devices: [0, 1, 2, 3]
       mig-enabled: false
