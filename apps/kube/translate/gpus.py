@@ -51,7 +51,7 @@ def read_gpu_facts(
     strategy = labels.get("nvidia.com/mig.strategy", "")
     if product.endswith("-MIG-INVALID"):
         warn("the MIG layout is invalid for mig.strategy=single (MIG-INVALID): the node offers no instances")
-        labelled = labelled or None  # feature discovery writes a count of 0 then, however many GPUs stand there
+        labelled = labelled or None  # feature discovery counts 0 then, however many GPUs stand there
     register = read_register(resource, annotations, warn)
     if labelled is None and register is not None:
         labelled = register.devices
