@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from apps.planner.clearing_table import ClearingTable, Deadline
 from apps.planner.costs import DEFAULT_COSTS, CostPolicy
 from apps.planner.free_nodes import choose_free_nodes
 from apps.planner.inventory import Pod
 from apps.planner.placement import Board
 from apps.planner.plan import Goal, Plan, Refusal
 from apps.planner.queue_unlock import QueueUnlock
+from apps.planner.rooms import free_room
 from apps.planner.snapshot import Snapshot
-from apps.planner.unlock import ClearingTable, Deadline, Found, unlock_group
+from apps.planner.unlock import Found, unlock_group
 from apps.planner.waiting import WaitingWorkload, explain_pending, missing_members
 from apps.planner.wording import (
     describe_hand_overs,
@@ -80,22 +82,23 @@ def plan_unlock(
     Objective: that it can start at all, then the fewest moves, then the least disruption cost.
     For all that waits: by priority; among equals first what needs the fewest moves per GPU.
     """
-    waiting = explain_pending(snapshot, only=workload)
+    rooms = free_room(snapshot)
+    waiting = explain_pending(snapshot, only=workload, rooms=rooms)
     if workload is not None:
         if not waiting:
             return Plan(Goal.UNLOCK, refused=(Refusal(workload, "No pending workload has this name."),))
-        return _unlock_one(snapshot, waiting[0], max_moves, deadline, policy)
+        return _unlock_one(Board(snapshot, policy, rooms), waiting[0], max_moves, deadline)
     if not waiting:
         return Plan(Goal.UNLOCK, sentence="Nothing waits: there is nothing to unlock.")
     if len(waiting) == 1:
-        return _unlock_one(snapshot, waiting[0], max_moves, deadline, policy)  # with a bound and a proof
-    return _unlock_all(snapshot, waiting, max_moves, deadline, policy)
+        return _unlock_one(
+            Board(snapshot, policy, rooms), waiting[0], max_moves, deadline
+        )  # with a bound and a proof
+    return _unlock_all(Board(snapshot, policy, rooms), waiting, max_moves, deadline)
 
 
-def _unlock_one(
-    snapshot: Snapshot, waiting: WaitingWorkload, max_moves: int, deadline: Deadline, policy: CostPolicy
-) -> Plan:
-    board = Board(snapshot, policy)
+def _unlock_one(board: Board, waiting: WaitingWorkload, max_moves: int, deadline: Deadline) -> Plan:
+    snapshot = board.snapshot
     pods = [snapshot.pods[uid] for uid in waiting.pods]
     obstacle = find_obstacle(snapshot, waiting.key, pods)
     if obstacle:
@@ -106,14 +109,8 @@ def _unlock_one(
     return _as_plan(board, [waiting], found, refused=())
 
 
-def _unlock_all(
-    snapshot: Snapshot,
-    waiting: Sequence[WaitingWorkload],
-    max_moves: int,
-    deadline: Deadline,
-    policy: CostPolicy,
-) -> Plan:
-    board = Board(snapshot, policy)
+def _unlock_all(board: Board, waiting: Sequence[WaitingWorkload], max_moves: int, deadline: Deadline) -> Plan:
+    snapshot = board.snapshot
     refused: list[Refusal] = []
     candidates: list[WaitingWorkload] = []
     for one in waiting:

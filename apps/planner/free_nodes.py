@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from apps.planner.clearing_table import Deadline
 from apps.planner.emptying import Candidate, ExactAnswer, Realisation
 from apps.planner.free_nodes_exact import FreeNodesProgram
 from apps.planner.placement import Board, Mark
 from apps.planner.plan import Refusal
 from apps.planner.resources import asks_gpu
 from apps.planner.rooms import is_open_node
-from apps.planner.unlock import Deadline
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ Not in here: whether there is room for it elsewhere (fitting).
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from apps.planner.inventory import DisruptionBudget, Pod
@@ -34,15 +35,37 @@ class Movability:
     reasons: tuple[str, ...] = ()
 
 
+class _BudgetIndex:
+    """Budgets by one label value that their selector insists on: a namespace may hold hundreds of them."""
+
+    def __init__(self, budgets: Mapping[str, DisruptionBudget]) -> None:
+        self._by_value: dict[tuple[str, str, str], list[DisruptionBudget]] = defaultdict(list)
+        self._others: dict[str, list[DisruptionBudget]] = defaultdict(list)
+        for uid in sorted(budgets):
+            budget = budgets[uid]
+            parts = budget.selector.requirements if budget.selector is not None else ()
+            named = next((part for part in parts if part.operator == "In" and len(part.values) == 1), None)
+            if named is None:
+                self._others[budget.namespace].append(budget)
+            else:
+                self._by_value[budget.namespace, named.key, named.values[0]].append(budget)
+
+    def covering(self, pod: Pod) -> tuple[DisruptionBudget, ...]:
+        found = list(self._others.get(pod.namespace, ()))
+        for key, value in pod.labels.items():
+            found += self._by_value.get((pod.namespace, key, value), ())
+        covering = [budget for budget in found if matches(budget.selector, pod.labels)]
+        return (
+            tuple(sorted(covering, key=lambda budget: budget.uid)) if len(covering) > 1 else tuple(covering)
+        )
+
+
 class MovabilityRules:
     """The rules, with the look-ups that they need, for one snapshot."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
-        self._budgets: dict[str, list[DisruptionBudget]] = defaultdict(list)
-        for uid in sorted(snapshot.budgets):
-            budget = snapshot.budgets[uid]
-            self._budgets[budget.namespace].append(budget)
+        self._budgets = _BudgetIndex(snapshot.budgets)
         self._members = Counter(
             pod.gang for pod in snapshot.pods.values() if pod.gang and pod.is_holding and not pod.terminating
         )
@@ -68,9 +91,7 @@ class MovabilityRules:
         return known
 
     def budgets_of(self, pod: Pod) -> tuple[DisruptionBudget, ...]:
-        return tuple(
-            budget for budget in self._budgets.get(pod.namespace, ()) if matches(budget.selector, pod.labels)
-        )
+        return self._budgets.covering(pod)
 
     def _identity(self, pod: Pod) -> tuple[str, ...]:
         reasons: list[str] = []

@@ -19,6 +19,7 @@ from apps.planner.movability import MovabilityRules
 from apps.planner.resources import Demand, asks_gpu
 from apps.planner.rooms import Rooms
 from apps.planner.snapshot import Snapshot
+from apps.planner.target_table import Flags, TargetTable
 
 Mark = tuple[int, int, int, int, frozenset[str]]
 """Where to go back to: both journals, the moves, the started pods, the closed nodes."""
@@ -33,23 +34,30 @@ class PlannedMove:
 
 class Board:
     """closed: nodes that take no arrivals (being emptied, or kept for the pods that wait).
-    kept_free: free nodes, which stay whole for large pods: GPU pods never move onto them."""
+    kept_free: free nodes, which stay whole for large pods: GPU pods never move onto them.
+    version, touched: how often each node has changed, and which, in order. rooms: as the snapshot
+    tells them, if the caller has them already; they are taken over."""
 
-    def __init__(self, snapshot: Snapshot, policy: CostPolicy = DEFAULT_COSTS) -> None:
+    def __init__(
+        self, snapshot: Snapshot, policy: CostPolicy = DEFAULT_COSTS, rooms: Rooms | None = None
+    ) -> None:
         self.snapshot = snapshot
         self.policy = policy
-        self.final = Rooms(snapshot)
-        self.held = Rooms(snapshot)
+        self.final = rooms or Rooms(snapshot)
+        self.held = self.final.copy()
         self.fitting = Fitting(self.final)
         self.rules = MovabilityRules(snapshot)
         self.moves: list[PlannedMove] = []
         self.started: list[tuple[Pod, str]] = []
         self.closed: set[str] = set()
         self.kept_free = {name for name, room in self.held.by_node.items() if is_unused(room.pods.values())}
+        self.table = TargetTable(self.held, self.fitting)
         self.version: dict[str, int] = dict.fromkeys(self.held.by_node, 0)
+        self.touched: list[str] = []
         self._costs: dict[str, float] = {}
         self._first_homes: dict[tuple[object, ...], tuple[str, ...]] = {}
-        self._open: dict[tuple[object, ...], tuple[str, ...]] = {}
+        self._open: dict[tuple[object, ...], tuple[Flags, tuple[str, ...]]] = {}
+        self._may_take = {True: self.table.without(self.kept_free), False: self.table.without(())}
 
     def cost(self, pod: Pod) -> float:
         known = self._costs.get(pod.uid)
@@ -66,53 +74,44 @@ class Board:
 
     def open_nodes(self, pod: Pod) -> tuple[str, ...]:
         """Nodes that the pod's fixed wishes allow, whether or not they have room."""
+        return self._opened(pod)[1]
+
+    def _opened(self, pod: Pod) -> tuple[Flags, tuple[str, ...]]:
         shape = self.shape(pod)
         known = self._open.get(shape)
         if known is None:
-            nodes = self.snapshot.nodes
-            known = self._open[shape] = tuple(
-                name
-                for name, room in self.held.by_node.items()
-                if not self.fitting.static_reasons(pod, nodes[name])
-                and (not shape[0].gpus or room.node.gpu_resource == shape[0].gpu_resource)
-            )
+            mask = self.table.allowed(pod, shape[0])
+            known = self._open[shape] = mask, self.table.names_of(mask)
         return known
 
-    def targets_for(self, pod: Pod, source: str) -> list[str]:
-        """Every node with room for the pod, before rules between pods are asked."""
-        demand = self.final.demand(pod)
-        rooms, keep = self.held.by_node, self.kept_free if asks_gpu(pod) else ()
-        return [
-            name
-            for name in self.open_nodes(pod)
-            if name != source and name not in self.closed and name not in keep and rooms[name].fits(demand)
-        ]
+    def _with_room(self, pod: Pod) -> Flags:
+        """Nodes whose numbers suffice for the pod and that are not kept whole for larger ones."""
+        allowed = self._opened(pod)[0] & self._may_take[asks_gpu(pod)]
+        return self.table.with_room(self.final.demand(pod), allowed)
 
     def has_target(self, pod: Pod, source: str) -> bool:
         """Whether some other node had room for the pod before any move; remembered per shape."""
         shape = self.shape(pod)
         known = self._first_homes.get(shape)
         if known is None:
-            keep, demand = (self.kept_free if asks_gpu(pod) else ()), shape[0]
-            homes = (
-                name
-                for name in self.open_nodes(pod)
-                if name not in keep and self.held.by_node[name].fits(demand)
-            )
+            rooms, demand = self.held.by_node, shape[0]
+            homes = (name for name in self.table.names_of(self._with_room(pod)) if rooms[name].fits(demand))
             known = self._first_homes[shape] = tuple(islice(homes, 2))
         return any(name != source for name in known)
 
     def choose_target(self, pod: Pod, source: str) -> str | None:
         """The tightest node that takes the pod; ties by all that is on the node, by name last."""
-        choices = self.targets_for(pod, source)
-        if not choices:
-            return None
-        if not self.fitting.needs_neighbours(pod):
-            tightest = min(self._tightness(name) for name in choices)
-            tied = [name for name in choices if self._tightness(name) == tightest]
-            return tied[0] if len(tied) == 1 else min(tied, key=lambda name: (self._picture(name), name))
-        ranked = sorted(choices, key=lambda name: (self._tightness(name), self._picture(name), name))
-        return next((name for name in ranked if self.accepts(pod, source, name)), None)
+        demand, rooms = self.final.demand(pod), self.held.by_node
+        mask = self._with_room(pod) & self.table.without((source, *self.closed))
+        asks_neighbours = self.fitting.needs_neighbours(pod)
+        for tied in self.table.by_tightness(mask):
+            fitting = [name for name in tied if rooms[name].fits(demand)]
+            if len(fitting) > 1:
+                fitting.sort(key=lambda name: (self._picture(name), name))
+            for name in fitting:
+                if not asks_neighbours or self.accepts(pod, source, name):
+                    return name
+        return None
 
     def accepts(self, pod: Pod, source: str, target: str) -> bool:
         """Whether this one node takes the pod, all rules asked."""
@@ -177,11 +176,8 @@ class Board:
     def _touch(self, names: Iterable[str]) -> None:
         for name in names:
             self.version[name] += 1
-
-    def _tightness(self, name: str) -> tuple[int, ...]:
-        """Few idle GPUs first: a CPU pod goes off the GPU nodes, else beside GPUs that are taken."""
-        room = self.held.by_node[name]
-        return room.idle_milli, room.left.get("cpu", 0), room.left.get("memory", 0), len(room.pods)
+            self.touched.append(name)
+            self.table.touch(name)
 
     def _picture(self, name: str) -> tuple[object, ...]:
         """The node without any names: nodes that look the same may be exchanged for each other."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import groupby
 
+from apps.planner.clearing_table import ClearingTable, Deadline
 from apps.planner.inventory import Pod
 from apps.planner.placement import Board
-from apps.planner.unlock import ClearingTable, Deadline, unlock_group
-from apps.planner.unlock_exact import could_hold
+from apps.planner.unlock import unlock_group
 from apps.planner.waiting import WaitingWorkload
 
 
@@ -25,7 +25,6 @@ class QueueUnlock:
         self.table = ClearingTable(board, deadline)
         self.was_late = False
         self._place = {one.key: at for at, one in enumerate(self.waiting)}
-        self._fewest: dict[tuple[object, ...], tuple[int, int | None]] = {}
 
     def run(self) -> list[WaitingWorkload]:
         done: list[WaitingWorkload] = []
@@ -86,21 +85,12 @@ class QueueUnlock:
 
     def _estimate(self, pod: Pod, members: int) -> int | None:
         """The fewest moves for one such pod on its best node, times the members."""
-        best: int | None = None
-        board = self.board
-        shape, demand = board.shape(pod), board.final.demand(pod)
-        for name in board.open_nodes(pod):
-            key = (shape, name)
-            version = board.version[name]
-            known = self._fewest.get(key)
-            if known is None or known[0] != version:
-                if self._is_late():
-                    break
-                moves: int | None = None
-                if could_hold(board, name, demand, 1):
-                    option = self.table.fewest(pod, name, 1, self.max_moves)
-                    moves = None if option is None else len(option.victims)
-                known = self._fewest[key] = (version, moves)
-            if known[1] is not None and (best is None or known[1] < best):
-                best = known[1]
-        return None if best is None else best * members
+        while True:
+            cheapest = self.table.ranking(pod, 1).cheapest(1, self.max_moves)
+            if not cheapest:
+                return None
+            if cheapest[0].clearing is not None:
+                return len(cheapest[0].clearing.victims) * members
+            if self._is_late():
+                return None
+            self.table.fewest(pod, cheapest[0].node, 1, self.max_moves)

@@ -48,6 +48,18 @@ class Room:
         self.pods: dict[str, Pod] = {}
         self.taken: dict[str, Taken] = {}
 
+    def copy(self) -> Room:
+        twin = Room.__new__(Room)
+        twin.node, twin.usable, twin.by_device, twin.located = (
+            self.node,
+            self.usable,
+            self.by_device,
+            self.located,
+        )
+        twin.left, twin.gpu_left, twin.ports = dict(self.left), list(self.gpu_left), self.ports.copy()
+        twin.pods, twin.taken = dict(self.pods), dict(self.taken)
+        return twin
+
     def free_positions(self) -> tuple[int, ...]:
         return tuple(at for at in self.usable if self.gpu_left[at] == WHOLE)
 
@@ -165,6 +177,15 @@ class Rooms:
         for name, room in self.by_node.items():
             self._settle(name, room)
         self._journal.clear()
+
+    def copy(self) -> Rooms:
+        """The same state, changed independently from now on."""
+        twin = Rooms.__new__(Rooms)
+        twin.snapshot, twin.gpu_names = self.snapshot, self.gpu_names
+        twin.by_node = {name: room.copy() for name, room in self.by_node.items()}
+        twin.anti_pods, twin.where = dict(self.anti_pods), dict(self.where)
+        twin._demands, twin._shared, twin._journal = self._demands, self._shared, []
+        return twin
 
     def demand(self, pod: Pod) -> Demand:
         known = self._demands.get(pod.uid)

@@ -7,67 +7,28 @@ and wording of the plan (ordering, wording).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
-from apps.planner.clearing import Clearing, NodeClearing, Price, group_pods
+from apps.planner.clearing import Clearing, Price
+from apps.planner.clearing_table import ClearingTable, Deadline
 from apps.planner.inventory import Pod
+from apps.planner.node_choice import NodeChoice, add_prices
 from apps.planner.placement import Board
-from apps.planner.unlock_exact import UnlockProgram, could_hold, most_per_node
+from apps.planner.unlock_exact import UnlockProgram
 
-Deadline = Callable[[], bool]
 MOST_ATTEMPTS = 60
 MOST_ANSWERS = 25
 
 
 @dataclass(slots=True)
 class Found:
-    """bound: the fewest moves that could do it, had every moved pod a place to go; None if impossible.
-    exact: every node's choices were enumerated."""
+    """bound: no plan that does it has fewer moves. exact: every node's choices that matter were looked at."""
 
     clearings: list[Clearing] = field(default_factory=list)
     bound: int | None = None
     exact: bool = True
-
-
-class ClearingTable:
-    """Clearings per node and shape, remembered until the node changes."""
-
-    def __init__(self, board: Board, deadline: Deadline) -> None:
-        self.board = board
-        self.deadline = deadline
-        self.is_complete = True
-        self._groups: dict[tuple[str, bool], tuple[int, list[list[Pod]]]] = {}
-        self._known: dict[tuple[object, ...], tuple[int, int, list[Clearing]]] = {}
-
-    def options(self, pod: Pod, node_name: str, starts: int, most_moves: int) -> list[Clearing]:
-        """Fewest moves first. What is not known yet when time is up stays unknown."""
-        key = (self.board.shape(pod), node_name, starts)
-        version = self.board.version[node_name]
-        known = self._known.get(key)
-        if known is not None and known[0] == version and (known[1] >= most_moves or known[2]):
-            return [option for option in known[2] if len(option.victims) <= most_moves]
-        if self.deadline():
-            self.is_complete = False
-            return []
-        demand = self.board.final.demand(pod)
-        groups = self._groups_of(node_name, demand.link is not None)
-        node = NodeClearing(self.board, node_name, demand, groups)
-        found = node.find(starts, most_moves)
-        # What was found first is the fewest; a search that gave up before that proves nothing.
-        self.is_complete = self.is_complete and (node.is_complete or bool(found))
-        self._known[key] = (version, most_moves, found)
-        return found
-
-    def _groups_of(self, node_name: str, by_device: bool) -> list[list[Pod]]:
-        version, key = self.board.version[node_name], (node_name, by_device)
-        if key not in self._groups or self._groups[key][0] != version:
-            self._groups[key] = (version, group_pods(self.board, node_name, by_device))
-        return self._groups[key][1]
-
-    def fewest(self, pod: Pod, node_name: str, starts: int, most_moves: int) -> Clearing | None:
-        return next(iter(self.options(pod, node_name, starts, most_moves)), None)
 
 
 def unlock_group(
@@ -105,16 +66,19 @@ def _unlock_shape(
     """The knapsack's choice if its moves find places; else the better of the next best that does
     and the exact program's answer."""
     mark = board.checkpoint()
-    ideal = choose_nodes(board, table, pods, most_moves, set())
+    nodes = NodeChoice(table, pods, most_moves)
+    fewest = nodes.fewest()
+    ideal = None if fewest[-1] is None else nodes.choose(set())
     if ideal is None:
         return None
-    bound = count_moves(ideal)
-    choice = _try_choices(board, table, pods, ideal, most_moves, deadline)
+    bound = count_moves(ideal) if table.is_complete else fewest[-1] or 0
+    choice = _try_choices(board, table, nodes, pods, ideal, deadline)
     if choice is not None and price(choice) <= price(ideal):
         return _found(choice, bound, table)
     kept = board.kept_since(mark)
     board.undo(mark)
-    program = UnlockProgram(board, pods, most_moves if choice is None else count_moves(choice), deadline)
+    most = most_moves if choice is None else count_moves(choice)
+    program = UnlockProgram(table, pods, most, deadline, fewest)
     for _ in range(MOST_ANSWERS):
         answer = program.solve()
         if answer is None or not answer.clearings:
@@ -132,15 +96,15 @@ def _unlock_shape(
 
 
 def _found(choice: list[Clearing], bound: int, table: ClearingTable) -> Found:
-    return Found(choice, bound if table.is_complete else 0, table.is_complete)
+    return Found(choice, bound, table.is_complete)
 
 
 def _try_choices(
     board: Board,
     table: ClearingTable,
+    nodes: NodeChoice,
     pods: list[Pod],
     ideal: list[Clearing],
-    most_moves: int,
     deadline: Deadline,
 ) -> list[Clearing] | None:
     """Nodes whose pods find no place are struck off until the rest works out."""
@@ -151,7 +115,7 @@ def _try_choices(
         if failed is None:
             return choice
         banned.add(failed)
-        following = None if deadline() else choose_nodes(board, table, pods, most_moves, banned)
+        following = None if deadline() else nodes.choose(banned)
         if following is None:
             return None
         choice = following
@@ -165,62 +129,6 @@ def count_moves(choice: Sequence[Clearing]) -> int:
 def price(choice: Sequence[Clearing]) -> Price:
     moves, cost, freed = reduce(add_prices, (clearing.price for clearing in choice), (0, 0.0, 0))
     return moves, round(cost, 3), freed
-
-
-def add_prices(one: Price, other: Price) -> Price:
-    return one[0] + other[0], one[1] + other[1], one[2] + other[2]
-
-
-def choose_nodes(
-    board: Board,
-    table: ClearingTable,
-    pods: list[Pod],
-    most_moves: int,
-    banned: set[tuple[str, int]],
-) -> list[Clearing] | None:
-    """The cheapest nodes that together start all pods, as if every moved pod found a place.
-
-    Exact (a knapsack over the nodes' cheapest clearings), hence a lower bound on the moves.
-    """
-    want = len(pods)
-    best: list[tuple[Price, tuple[Clearing, ...]] | None] = [((0, 0.0, 0), ()), *([None] * want)]
-    for name in board.open_nodes(pods[0]):
-        options = _node_options(board, table, pods[0], name, want, most_moves, banned)
-        if not options:
-            continue
-        for filled in range(want, 0, -1):
-            for option in options:
-                base = best[max(0, filled - option.starts)]
-                if base is None:
-                    continue
-                total = add_prices(base[0], option.price)
-                known = best[filled]
-                if total[0] <= most_moves and (known is None or total < known[0]):
-                    best[filled] = (total, (*base[1], option))
-    chosen = best[want]
-    return None if chosen is None else list(chosen[1])
-
-
-def _node_options(
-    board: Board,
-    table: ClearingTable,
-    pod: Pod,
-    name: str,
-    want: int,
-    most_moves: int,
-    banned: set[tuple[str, int]],
-) -> list[Clearing]:
-    options: list[Clearing] = []
-    for starts in range(1, min(want, most_per_node(pod)) + 1):
-        if (name, starts) in banned:
-            continue
-        if not could_hold(board, name, board.final.demand(pod), starts):
-            break
-        cheapest = table.fewest(pod, name, starts, most_moves)
-        if cheapest is None:
-            break
-        options.append(cheapest)
-    return options
 
 
 def _realise(

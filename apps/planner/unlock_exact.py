@@ -14,13 +14,14 @@ from dataclasses import dataclass
 
 from apps.planner.capacity import Capacity, Shape, amount_of, capacity_of, shape_key
 from apps.planner.clearing import Clearing, NodeClearing
+from apps.planner.clearing_table import ClearingTable
 from apps.planner.emptying import send_pod
 from apps.planner.inventory import Pod
+from apps.planner.node_choice import most_per_node
 from apps.planner.placement import Board
 from apps.planner.program import Deadline, Program, Solution, scale_row
-from apps.planner.resources import Demand, asks_gpu
+from apps.planner.resources import asks_gpu
 from apps.planner.rooms import WHOLE
-from apps.planner.selectors import selects_pod
 
 ANY = 10**6
 MOST_NODES_FOR_COST = 200
@@ -38,12 +39,23 @@ class UnlockAnswer:
 
 
 class UnlockProgram:
-    def __init__(self, board: Board, pods: Sequence[Pod], most_moves: int, deadline: Deadline) -> None:
-        self.board = board
+    """fewest: moves for 0, 1, … pods at least; it leaves out nodes too dear to be part of an answer."""
+
+    def __init__(
+        self,
+        table: ClearingTable,
+        pods: Sequence[Pod],
+        most_moves: int,
+        deadline: Deadline,
+        fewest: Sequence[int | None],
+    ) -> None:
+        self.table = table
+        board = self.board = table.board
         self.pods = list(pods)
         self.demand = board.final.demand(pods[0])
         self.most_moves = most_moves
         self.deadline = deadline
+        self.fewest = fewest
         self.complete = True
         self.options = self._list_options()
         self.shapes = self._list_shapes()
@@ -118,20 +130,21 @@ class UnlockProgram:
 
     def _list_options(self) -> list[Clearing]:
         found: list[Clearing] = []
-        for name in self.board.open_nodes(self.pods[0]):
-            node: NodeClearing | None = None
-            for starts in range(1, min(len(self.pods), most_per_node(self.pods[0])) + 1):
-                if not could_hold(self.board, name, self.demand, starts):
-                    break
+        clearings: dict[str, NodeClearing] = {}
+        for starts in range(1, min(len(self.pods), most_per_node(self.pods[0])) + 1):
+            others = self.fewest[len(self.pods) - starts]
+            spare = self.most_moves - (self.most_moves if others is None else others)
+            for name, least in self.table.ranking(self.pods[0], starts).least.items():
+                if least[0] > spare:
+                    continue
                 if self.deadline():
                     self.complete = False
                     return found
-                node = node or NodeClearing(self.board, name, self.demand)
-                options = node.find(starts, self.most_moves, slack=self.most_moves)
+                node = clearings.get(name)
+                if node is None:
+                    node = clearings[name] = NodeClearing(self.board, name, self.demand)
+                found += node.find(starts, spare, slack=spare)
                 self.complete = self.complete and node.is_complete
-                found += options
-                if not options:
-                    break
         return found
 
     def _list_shapes(self) -> list[Shape]:
@@ -219,22 +232,6 @@ class UnlockProgram:
         scaled, most = scale_row(weights, have)
         if scaled:
             self.program.add_row(scaled, high=float(most))
-
-
-def most_per_node(pod: Pod) -> int:
-    """A pod that avoids its own kind comes once to a node."""
-    shuns = any(selects_pod(term, pod.namespace, pod) for term in pod.pod_anti_affinity)
-    return 1 if shuns else 10**6
-
-
-def could_hold(board: Board, name: str, demand: Demand, starts: int) -> bool:
-    """Whether the node is large enough for that many, were it empty."""
-    node = board.final.by_node[name].node
-    if demand.gpus and demand.gpus * starts > max(
-        len(node.gpus), node.allocatable.get(node.gpu_resource, 0)
-    ) * (1 if demand.milli == 1000 else 1000 // demand.milli):
-        return False
-    return all(node.allocatable.get(key, 0) >= amount * starts for key, amount in demand.resources)
 
 
 def _start(board: Board, pod: Pod, node_name: str) -> bool:

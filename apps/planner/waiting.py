@@ -88,9 +88,14 @@ def group_pending(snapshot: Snapshot) -> tuple[tuple[str, tuple[Pod, ...]], ...]
     return tuple((key, tuple(pods)) for key, pods in groups.items())
 
 
-def explain_pending(snapshot: Snapshot, only: str | None = None) -> tuple[WaitingWorkload, ...]:
-    """Everything that waits, in the order of the queue, each with its reason. only: one workload's key."""
-    rooms = free_room(snapshot)
+def explain_pending(
+    snapshot: Snapshot, only: str | None = None, rooms: Rooms | None = None
+) -> tuple[WaitingWorkload, ...]:
+    """Everything that waits, in the order of the queue, each with its reason. only: one workload's key.
+
+    rooms: as the snapshot tells them, if the caller has them already; they are left as they are.
+    """
+    rooms = rooms or free_room(snapshot)
     fitting = Fitting(rooms)
     table = NodeTable(fitting)
     judged: dict[tuple[object, ...], Verdict] = {}
