@@ -14,6 +14,7 @@ from apps.accounts.errors import NotVisible
 from apps.accounts.queries import clusters_visible_to
 from apps.clusters import pictures
 from apps.clusters.models import Cluster, Snapshot
+from apps.planner.protecting import guard_namespaces
 from apps.planner.snapshot import Snapshot as Picture
 
 if TYPE_CHECKING:
@@ -55,14 +56,23 @@ def snapshots_of(cluster: Cluster) -> QuerySet[Snapshot]:
 
 
 def open_snapshot(row: Snapshot) -> Picture:
-    """The planner's snapshot of a row. Opening is slow for large clusters, so the last few are kept."""
-    picture = _open_pictures.get(row)
+    """The planner's snapshot of a row, with the pods protected that the cluster's policy protects now.
+    Opening is slow for large clusters, so the last few are kept."""
+    protected = protected_namespaces(row.cluster_id)
+    picture = _open_pictures.get(row, protected)
     taken_at = row.taken_at.timestamp()
     if picture.taken_at != taken_at:
         # The row was touched since: the same facts, seen again later.
         picture = replace(picture, taken_at=taken_at)
-        _open_pictures.keep(row, picture)
+        _open_pictures.keep(row, protected, picture)
     return picture
+
+
+def protected_namespaces(cluster_id: int) -> tuple[str, ...]:
+    """Names and globs; none without a policy. Policies are a later stage's, so this goes by the cluster."""
+    rows = Cluster.objects.filter(pk=cluster_id)
+    patterns: list[str] | None = rows.values_list("policy__protected_namespaces", flat=True).first()
+    return tuple(patterns or ())
 
 
 def answer_about(picture: Picture, question: str, find: Callable[[], Answer]) -> Answer:
@@ -83,30 +93,34 @@ class _Open:
     answers: dict[str, Any] = field(default_factory=dict)
 
 
+_Key = tuple[int, str, tuple[str, ...]]
+"""A row, its facts, and the namespaces that are protected in it."""
+
+
 class _OpenPictures:
-    """The pictures opened last, by row; shared by the threads of this program."""
+    """The pictures opened last; shared by the threads of this program."""
 
     def __init__(self, most: int, most_bytes: int) -> None:
         self._most, self._most_bytes = most, most_bytes
         self._lock = threading.Lock()
-        self._entries: OrderedDict[tuple[int, str], _Open] = OrderedDict()
+        self._entries: OrderedDict[_Key, _Open] = OrderedDict()
 
-    def get(self, row: Snapshot) -> Picture:
-        key = (row.pk, row.digest)
+    def get(self, row: Snapshot, protected: tuple[str, ...]) -> Picture:
+        key = (row.pk, row.digest, protected)
         with self._lock:
             entry = self._entries.get(key)
             if entry is not None:
                 self._entries.move_to_end(key)
                 return entry.picture
         body = row.body
-        picture = pictures.unpack(body)
+        picture = guard_namespaces(pictures.unpack(body), protected)
         self._put(key, _Open(picture, len(body)))
         return picture
 
-    def keep(self, row: Snapshot, picture: Picture) -> None:
+    def keep(self, row: Snapshot, protected: tuple[str, ...], picture: Picture) -> None:
         """The same facts under a later time: what was found out about them holds."""
         with self._lock:
-            entry = self._entries.get((row.pk, row.digest))
+            entry = self._entries.get((row.pk, row.digest, protected))
             if entry is not None:
                 entry.picture = picture
 
@@ -114,7 +128,7 @@ class _OpenPictures:
         with self._lock:
             return next((entry for entry in self._entries.values() if entry.picture is picture), None)
 
-    def _put(self, key: tuple[int, str], entry: _Open) -> None:
+    def _put(self, key: _Key, entry: _Open) -> None:
         with self._lock:
             self._entries[key] = entry
             self._entries.move_to_end(key)

@@ -19,6 +19,7 @@ from apps.planner.snapshot import Snapshot
 from apps.planner.verification import check_plan
 from apps.plans import services
 from apps.plans.models import Plan
+from apps.plans.policies import moves_allowed, policy_of
 from apps.plans.titles import title_of_plan
 
 log = structlog.get_logger(__name__)
@@ -61,17 +62,18 @@ def compute_draft(plan_id: int) -> bool:
 
 def _search(plan: Plan, snapshot: Snapshot) -> PlannerPlan:
     request = plan.request
+    most = moves_allowed(policy_of(plan.cluster), request["max_moves"])
     deadline = _deadline(float(request["seconds"]))
     if request["goal"] == Goal.UNLOCK:
         return plan_unlock(
             snapshot,
             workload=request["workload"] or None,
-            max_moves=request["max_moves"],
+            max_moves=most,
             deadline=deadline,
         )
     if request["goal"] == Goal.MIG:
-        return plan_mig(snapshot, max_moves=request["max_moves"], deadline=deadline)
-    return plan_free_nodes(snapshot, max_moves=request["max_moves"], deadline=deadline)
+        return plan_mig(snapshot, max_moves=most, deadline=deadline)
+    return plan_free_nodes(snapshot, max_moves=most, deadline=deadline)
 
 
 def _deadline(seconds: float) -> Callable[[], bool]:

@@ -1,6 +1,8 @@
 """What can be refused about a plan. Each says what happened and what to do.
 
 InvalidRequest       what was asked for is no plan request
+└── OverLimit        it asks for more than the cluster's policy allows
+InvalidPolicy        a value that cannot stand in a policy; `field` names it
 TooManyDrafts        one person has too many plans being computed at once
 NothingKnown         there is no snapshot to plan on
 WrongState           the plan has left the state that this change starts from
@@ -18,6 +20,15 @@ from apps.accounts.errors import Denied
 
 
 class InvalidRequest(Exception): ...
+
+
+class OverLimit(InvalidRequest): ...
+
+
+class InvalidPolicy(Exception):
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
 
 
 class TooManyDrafts(Exception): ...

@@ -1,4 +1,5 @@
-"""Plans and the decisions made on them. Fields and constraints only; services make the changes."""
+"""Plans, the decisions made on them, and the policy of each cluster. Fields and constraints only; services
+make the changes."""
 
 from django.conf import settings
 from django.db import models
@@ -78,3 +79,39 @@ class Decision(models.Model):
     class Meta:
         ordering = ["id"]
         constraints = [models.UniqueConstraint(fields=["version"], name="one_decision_per_version")]
+
+
+class ClusterPolicy(models.Model):
+    """What is allowed on one cluster. Without a row nothing is limited.
+
+    `version` counts changes. A limit that is null is none of the cluster's own. `freeze_windows`: as
+    `freezes.window_from_dict` reads them, in local times of their zones. `stopped_at`: the kill switch is
+    on since then.
+    """
+
+    cluster = models.OneToOneField(Cluster, on_delete=models.CASCADE, related_name="policy")
+    version = models.PositiveIntegerField(default=0)
+    protected_namespaces = models.JSONField(default=list)
+    max_moves_per_plan = models.PositiveIntegerField(null=True)
+    max_concurrent_executions = models.PositiveIntegerField(null=True)
+    max_evictions_in_flight = models.PositiveIntegerField(null=True)
+    approval_expires_after_seconds = models.PositiveIntegerField(null=True)
+    freeze_windows = models.JSONField(default=list)
+    stopped_at = models.DateTimeField(null=True)
+    stopped_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    stop_reason = models.CharField(max_length=500, blank=True)
+    changed_at = models.DateTimeField(null=True)
+    changed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+
+    class Meta:
+        ordering = ["cluster__name"]
+        constraints = [
+            models.CheckConstraint(
+                name="a_stopped_cluster_says_by_whom",
+                condition=Q(stopped_at__isnull=True) | Q(stopped_by__isnull=False),
+            )
+        ]

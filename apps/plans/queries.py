@@ -17,6 +17,7 @@ from apps.planner.plan_json import plan_from_dict
 from apps.planner.staleness import what_changed
 from apps.planner.verification import check_plan
 from apps.plans.models import Decision, Plan, PlanVersion
+from apps.plans.policies import policy_of, what_forbids
 from apps.plans.states import PlanState
 
 if TYPE_CHECKING:
@@ -90,16 +91,21 @@ def open_plan(version: PlanVersion) -> PlannerPlan:
 
 
 def compare_with_now(version: PlanVersion) -> Comparison:
-    """Does the version still fit the newest snapshot? Opens snapshots: not for inside a transaction."""
+    """Does the version still fit the newest snapshot, and the cluster's policy? Opens snapshots: not for
+    inside a transaction."""
     cluster = version.plan.cluster
     newest = clusters.latest_snapshot(cluster)
     if newest is None:
         return Comparison(("no snapshot of the cluster is known any more",), None, None)
     heard = [newest.taken_at, *([cluster.watched_at] if cluster.watched_at else [])]
+    plan = open_plan(version)
+    forbidden = what_forbids(policy_of(cluster), plan)
+    if forbidden:
+        return Comparison(tuple(forbidden), newest.pk, max(heard))
     if newest.digest == version.snapshot_digest:
         return Comparison((), newest.pk, max(heard))
     before = clusters.open_snapshot(version.snapshot) if version.snapshot else None
-    plan, now = open_plan(version), clusters.open_snapshot(newest)
+    now = clusters.open_snapshot(newest)
     # What names a fact comes first; the checker then speaks for every rule that has no such sentence.
     changes = what_changed(plan, before, now) or check_plan(now, plan)
     return Comparison(tuple(changes), newest.pk, max(heard))

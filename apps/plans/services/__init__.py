@@ -1,7 +1,7 @@
 """Every change of a plan, one function for each kind of change.
 
 drafting: asked for, computed, edited. deciding: proposed, approved, rejected, withdrawn.
-ageing: expired, stale, begun.
+ageing: expired, stale, begun. governing: the policy of a cluster, which plans have to keep to.
 """
 
 from apps.plans.services.ageing import begin_plan, expire_plans, mark_stale, mark_stale_plans
@@ -13,19 +13,24 @@ from apps.plans.services.drafting import (
     request_plan,
     revise_plan,
 )
+from apps.plans.services.governing import change_policy, lock_policy, release_cluster, stop_cluster
 
 __all__ = [
     "approve_plan",
     "attach_version",
     "begin_plan",
+    "change_policy",
     "claim_draft",
     "expire_plans",
     "give_up_draft",
+    "lock_policy",
     "mark_stale",
     "mark_stale_plans",
     "propose_plan",
     "reject_plan",
+    "release_cluster",
     "request_plan",
     "revise_plan",
+    "stop_cluster",
     "withdraw_plan",
 ]

@@ -29,6 +29,7 @@ from apps.plans.errors import (
     WrongState,
 )
 from apps.plans.models import Decision, Plan, PlanVersion
+from apps.plans.policies import policy_of
 from apps.plans.queries import Comparison, compare_with_now, current_version, does_something
 from apps.plans.services.ageing import mark_stale
 from apps.plans.services.changing import (
@@ -106,7 +107,7 @@ def _approve(plan_id: int, digest: str, approver: User, comment: str, logged_in_
     _require_somebody_else(plan, approver)
     _require_recent_login(plan, approver, logged_in_at)
     _decide(plan, version, approver, "approved", comment)
-    plan.expires_at = _expiry()
+    plan.expires_at = _expiry(policy_of(plan.cluster).approval_expires_after_seconds)
     change_state(
         plan,
         PlanState.APPROVED,
@@ -239,5 +240,6 @@ def _told(version: PlanVersion, comment: str) -> dict[str, Any]:
     return {"version": version.number, "digest": version.digest, "comment": comment}
 
 
-def _expiry() -> datetime:
-    return timezone.now() + timedelta(seconds=settings.PLAN_EXPIRES_AFTER_SECONDS)
+def _expiry(own_seconds: int | None = None) -> datetime:
+    """own_seconds: the cluster's own time for it, where its policy has one."""
+    return timezone.now() + timedelta(seconds=own_seconds or settings.PLAN_EXPIRES_AFTER_SECONDS)

@@ -18,8 +18,9 @@ from apps.clusters.queries import latest_snapshot
 from apps.planner.plan import Goal
 from apps.planner.plan import Plan as PlannerPlan
 from apps.planner.plan_json import digest, plan_to_dict
-from apps.plans.errors import InvalidRequest, NothingKnown, TooManyDrafts
-from apps.plans.models import Plan, PlanVersion
+from apps.plans.errors import InvalidRequest, NothingKnown, OverLimit, TooManyDrafts
+from apps.plans.models import ClusterPolicy, Plan, PlanVersion
+from apps.plans.policies import USUAL_MOVES, moves_allowed, policy_of
 from apps.plans.queries import drafts_to_compute
 from apps.plans.services.changing import Check, change_state, lock_plan, require_can_become, tell
 from apps.plans.states import PlanState
@@ -42,16 +43,20 @@ def request_plan(
     cluster: Cluster,
     goal: str,
     workload: str = "",
-    max_moves: int = 50,
+    max_moves: int | None = None,
     seconds: float = 10,
 ) -> Plan:
     """Ask for a plan on the newest snapshot: a DRAFT whose version the worker computes.
 
     workload: "namespace/name" of the gang or pod to unlock; empty takes all that waits. seconds: how
-    long the planner may search. Raises InvalidRequest, NothingKnown, TooManyDrafts, Denied.
+    long the planner may search. max_moves: as usual, within the cluster's policy, if none are named.
+    Raises InvalidRequest, OverLimit, NothingKnown, TooManyDrafts, Denied.
     """
     authorize(actor, Action.PLAN, cluster)
-    request = _checked_request(goal=goal, workload=workload, max_moves=max_moves, seconds=seconds)
+    policy = policy_of(cluster)
+    moves = moves_allowed(policy, USUAL_MOVES) if max_moves is None else max_moves
+    request = _checked_request(goal=goal, workload=workload, max_moves=moves, seconds=seconds)
+    _require_within(policy, moves)
     if latest_snapshot(cluster) is None:
         raise NothingKnown(f"no snapshot of {cluster.name} is known yet: check that it is being watched")
     if drafts_to_compute().filter(created_by=actor).count() >= MOST_DRAFTS:
@@ -78,7 +83,11 @@ def revise_plan(
     require_can_become(plan, PlanState.DRAFT)
     changed = {"max_moves": max_moves, "seconds": seconds}
     wishes = {**plan.request, **{name: value for name, value in changed.items() if value is not None}}
+    policy = policy_of(plan.cluster)
+    if max_moves is None:
+        wishes["max_moves"] = moves_allowed(policy, wishes["max_moves"])
     plan.request = _checked_request(**wishes)
+    _require_within(policy, plan.request["max_moves"])
     plan.edited_by = actor
     plan.version_number += 1
     plan.proposed_by = plan.proposed_at = plan.expires_at = plan.computing_until = None
@@ -210,6 +219,14 @@ def _create_draft(actor: User, cluster: Cluster, request: dict[str, Any]) -> Pla
 def _wake(plan_id: int) -> None:
     """Only a hint: the timer finds the draft as well if the broker is away."""
     transaction.on_commit(lambda: wake_worker("apps.plans.tasks.compute_plan", plan_id), robust=True)
+
+
+def _require_within(policy: ClusterPolicy, max_moves: int) -> None:
+    if max_moves > moves_allowed(policy, max_moves):
+        raise OverLimit(
+            f"max_moves is {max_moves}, and the policy of {policy.cluster.name} allows "
+            f"{policy.max_moves_per_plan} moves a plan (max_moves_per_plan): ask for fewer"
+        )
 
 
 def _checked_request(*, goal: str, workload: str, max_moves: int, seconds: float) -> dict[str, Any]:

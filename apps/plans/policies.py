@@ -1,0 +1,106 @@
+"""What the policy of a cluster says now: every read of it that more than one caller needs.
+
+Changing it is `services.governing`; what may stand in it `policy_rules`; when a window holds `freezes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from django.db.models import QuerySet
+
+from apps.accounts.queries import clusters_visible_to
+from apps.clusters.models import Cluster
+from apps.planner.plan import Plan as PlannerPlan
+from apps.planner.protecting import why_protected
+from apps.plans.freezes import Span, Window, freeze_at, next_span, window_from_dict
+from apps.plans.models import ClusterPolicy
+
+if TYPE_CHECKING:
+    from apps.accounts.queries import Person
+
+FREEZE, KILL_SWITCH = "freeze", "kill switch"
+USUAL_MOVES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Ban:
+    """Why nothing new may be started on a cluster now. kind: FREEZE or KILL_SWITCH. until: None where a
+    person ends it. sentence: whole, for people; `short` for the reason of a pause."""
+
+    kind: str
+    sentence: str
+    short: str
+    until: datetime | None = None
+
+
+def policy_of(cluster: Cluster) -> ClusterPolicy:
+    """The cluster's policy; one that limits nothing (and is not stored) where nobody has set any."""
+    found = ClusterPolicy.objects.select_related("stopped_by", "changed_by").filter(cluster=cluster).first()
+    return found or ClusterPolicy(cluster=cluster)
+
+
+def visible_clusters_with_policies(user: Person) -> QuerySet[Cluster]:
+    """The clusters that `user` sees, each with its policy if it has one."""
+    related = ("policy", "policy__stopped_by", "policy__changed_by")
+    return (
+        Cluster.objects.defer("credential").filter(pk__in=clusters_visible_to(user)).select_related(*related)
+    )
+
+
+def windows_of(policy: ClusterPolicy) -> list[Window]:
+    return [window_from_dict(told) for told in policy.freeze_windows]
+
+
+def ban_of(policy: ClusterPolicy, now: datetime) -> Ban | None:
+    """What forbids new effects on the cluster at `now`: the kill switch first, then a freeze."""
+    name = policy.cluster.name
+    if policy.stopped_at is not None and policy.stopped_by is not None:
+        since = f"since {policy.stopped_at:%Y-%m-%d %H:%M} UTC"
+        who = policy.stopped_by.get_username()
+        return Ban(
+            KILL_SWITCH,
+            f"The kill switch of {name} is on {since}, by {who}: {policy.stop_reason}",
+            f"paused by the kill switch ({who}: {policy.stop_reason})",
+        )
+    freeze = freeze_at(windows_of(policy), now)
+    if freeze is None:
+        return None
+    return Ban(
+        FREEZE,
+        f"A freeze window of {name} holds until {freeze.until_words}: {freeze.window.reason}",
+        f"paused by freeze window until {freeze.until_words} ({freeze.window.reason})",
+        freeze.until,
+    )
+
+
+def next_freeze(policy: ClusterPolicy, now: datetime) -> tuple[Span, Window] | None:
+    return next_span(windows_of(policy), now)
+
+
+def moves_allowed(policy: ClusterPolicy, most: int) -> int:
+    """`most`, or what the policy allows if that is less."""
+    cap = policy.max_moves_per_plan
+    return most if cap is None else min(cap, most)
+
+
+def what_forbids(policy: ClusterPolicy, plan: PlannerPlan) -> list[str]:
+    """Why a plan may not be carried out under the policy, whatever the cluster looks like: sentences."""
+    return [*_over_cap(policy, plan), *_protected_moves(policy, plan)]
+
+
+def _over_cap(policy: ClusterPolicy, plan: PlannerPlan) -> Iterator[str]:
+    cap = policy.max_moves_per_plan
+    if cap is not None and len(plan.moves) > cap:
+        moves = len(plan.moves)
+        yield f"it moves {moves} pods and the policy of the cluster allows {cap} (max_moves_per_plan)"
+
+
+def _protected_moves(policy: ClusterPolicy, plan: PlannerPlan) -> Iterator[str]:
+    for move in plan.moves:
+        reason = why_protected(move.pod.partition("/")[0], policy.protected_namespaces)
+        if reason:
+            yield f"{move.pod} must not be moved now: {reason} (move {move.order})"
