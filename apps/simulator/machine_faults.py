@@ -40,7 +40,7 @@ ABSENT = "mig-manager-absent"
 
 
 def _has_devices(node: Json) -> bool:
-    return hardware_of(node) is not None and not node["spec"].get("taints")
+    return hardware_of(node) is not None
 
 
 def _can_mig(node: Json) -> bool:
@@ -54,8 +54,8 @@ def _is_cut(node: Json) -> bool:
 
 @dataclass(frozen=True)
 class MachineFault:
-    """fits: nodes that it can hit; all of them without a node named, or only the first. notes:
-    annotations while it is set. is_mig: it stands among the MIG faults of the node, so many times."""
+    """fits: nodes that it can hit; all of them without a node named, or only the first that is well.
+    notes: annotations while it is set. is_mig: it stands among the MIG faults of the node, so many times."""
 
     fits: Test
     first_only: bool = False
@@ -155,6 +155,8 @@ class MachineFaults:
                 raise ValueError(f"fault {name!r} cannot hit node {node!r}: it lacks what would fail")
             return [known]
         found = [each for each in self._nodes.objects.values() if fault.fits(each)]
+        if fault.first_only:
+            found = [each for each in found if not each["spec"].get("taints")]
         if not found:
             what = (
                 "a MIG-capable node" if fault.fits is not _has_devices else "a healthy node with accelerators"

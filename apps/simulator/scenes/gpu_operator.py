@@ -57,6 +57,7 @@ def add_mig_node(
     notes = {STRATEGY_ANNOTATION: strategy}
     if mig_model(MODELS[model]):
         labels |= {"nvidia.com/mig.capable": "true", MIG_CONFIG: config, MIG_STATE: "success"}
+        labels[f"{DEPLOY}nvsm"] = "true"  # the MIG manager leaves this one behind, whatever runs there
         idle = Setup(build_hardware(name, MODELS[model], 8))
         notes[LAYOUT_ANNOTATION] = layout_text(cut_from_scratch(idle, read_config(text, config)))
     if not has_agent:

@@ -217,6 +217,19 @@ async def test_a_wedged_change_hangs_for_ever_and_the_earlier_value_takes_it_bac
         await driver.until(whole, "the exporter back")
 
 
+async def test_a_wedged_change_is_tried_anew_by_a_new_manager_only():
+    async with mig_cluster(n1="all-disabled", scale=8 * SCALE) as driver:
+        await driver.fault("mig-wedged")
+        await driver.relabel("n1", GPU5)
+        await driver.until_state("n1", "pending")
+        await asyncio.sleep(1.5 * 300 / (8 * SCALE))
+        await driver.lift("mig-wedged")
+        await asyncio.sleep(0.3)
+        assert (await driver.labels("n1"))[STATE] == "pending"
+        await driver.evict((await manager_pods(driver, "n1"))[0])
+        await driver.until_resources("n1", gpu=7, mig_1g_10gb=7)
+
+
 async def test_a_change_that_needs_a_reboot():
     async with mig_cluster(n1="all-disabled") as driver:
         boot = (await driver.node("n1"))["status"]["nodeInfo"]["bootID"]
