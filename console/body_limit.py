@@ -16,14 +16,9 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LARGEST_BODY_BYTES = 2 * 1024 * 1024
-PROBLEM = json.dumps(
-    {
-        "type": "about:blank",
-        "title": "Body too large",
-        "status": 413,
-        "detail": f"a request's body may have {LARGEST_BODY_BYTES} bytes",
-    }
-).encode()
+LARGEST_DUMP_BYTES = 256 * 1024 * 1024
+UPLOADS = {"/clusters/dumps/": LARGEST_DUMP_BYTES}
+"""Where more is taken: a dump of a large cluster. Django spools it to disk, not to memory."""
 
 
 class BodyTooLarge(Exception):
@@ -31,12 +26,13 @@ class BodyTooLarge(Exception):
 
 
 def limit_bodies(application: Application) -> Application:
-    """The same ASGI application, which never sees more than LARGEST_BODY_BYTES of a body."""
+    """The same ASGI application, which never sees more of a body than may come to its address."""
 
     async def limited(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await application(scope, receive, send)
             return
+        most = UPLOADS.get(scope["path"], LARGEST_BODY_BYTES)
         answered = False
 
         async def note_answer(message: Message) -> None:
@@ -45,12 +41,12 @@ def limit_bodies(application: Application) -> Application:
             await send(message)
 
         try:
-            if _announced(scope) > LARGEST_BODY_BYTES:
+            if _announced(scope) > most:
                 raise BodyTooLarge
-            await application(scope, _counting(receive), note_answer)
+            await application(scope, _counting(receive, most), note_answer)
         except BodyTooLarge:
             if not answered:
-                await _refuse(send)
+                await _refuse(send, most)
 
     return limited
 
@@ -62,25 +58,32 @@ def _announced(scope: Scope) -> int:
     return 0
 
 
-def _counting(receive: Receive) -> Receive:
+def _counting(receive: Receive, most: int) -> Receive:
     seen = 0
 
     async def receive_counted() -> Message:
         nonlocal seen
         message = await receive()
         seen += len(message.get("body", b""))
-        if seen > LARGEST_BODY_BYTES:
+        if seen > most:
             raise BodyTooLarge
         return message
 
     return receive_counted
 
 
-async def _refuse(send: Send) -> None:
+async def _refuse(send: Send, most: int) -> None:
+    problem = {
+        "type": "about:blank",
+        "title": "Body too large",
+        "status": 413,
+        "detail": f"a request's body may have {most} bytes",
+    }
+    body = json.dumps(problem).encode()
     headers = [
         (b"content-type", b"application/problem+json"),
-        (b"content-length", str(len(PROBLEM)).encode()),
+        (b"content-length", str(len(body)).encode()),
         (b"connection", b"close"),
     ]
     await send({"type": "http.response.start", "status": 413, "headers": headers})
-    await send({"type": "http.response.body", "body": PROBLEM})
+    await send({"type": "http.response.body", "body": body})

@@ -56,7 +56,9 @@ def pack_dump(paths: Sequence[tuple[str, Path]]) -> PackedPicture:
 
 def main(words: Sequence[str]) -> int:
     try:
-        texts = [(name, read_file(path)) for name, path in zip(words[::2], words[1::2], strict=True)]
+        texts = [
+            (name, read_file(path, name=name)) for name, path in zip(words[::2], words[1::2], strict=True)
+        ]
         picture = read_dump_texts(texts)
     except BadDump as error:
         print(error, file=sys.stderr)

@@ -35,9 +35,9 @@ def read_dump_texts(texts: Sequence[tuple[str, str]]) -> Snapshot:
     return build_snapshot(CLUSTER, objects, max(_times(objects), default=0.0))
 
 
-def read_file(path: str, most_bytes: int = LARGEST_BYTES) -> str:
-    """The text of a file; "-" is standard input. Raises BadDump."""
-    name = "standard input" if path == "-" else path
+def read_file(path: str, most_bytes: int = LARGEST_BYTES, *, name: str = "") -> str:
+    """The text of a file; "-" is standard input. name: what people call it. Raises BadDump."""
+    name = name or ("standard input" if path == "-" else path)
     try:
         if path == "-":
             raw = sys.stdin.buffer.read(most_bytes + 1)

@@ -37,6 +37,16 @@ class Cluster(models.Model):
         """Whether there is an API server behind it."""
         return self.source == self.Source.API
 
+    @property
+    def why_planned_only(self) -> str:
+        """Why no plan for it can be carried out, whoever asks; "" for one that is connected."""
+        if self.is_live:
+            return ""
+        return (
+            f"{self.name} is known from a dump only, so nothing can be carried out on it; connect the "
+            "cluster itself (page Clusters) and ask for a plan there"
+        )
+
 
 class Snapshot(models.Model):
     """One immutable picture, as the planner reads it.

@@ -20,6 +20,7 @@ from apps.clusters.credentials import seal
 from apps.clusters.dump_packing import PackedPicture, pack_dump
 from apps.clusters.errors import (
     AlreadyRegistered,
+    BadDump,
     BadKubeconfig,
     BadName,
     ConnectionFailed,
@@ -143,6 +144,8 @@ def register_dump(*, actor: Any, name: str, paths: Sequence[tuple[str, Path]]) -
     if actor is not None:
         authorize(actor, Action.ADMINISTER, None, subject=f"cluster {name[:63]}")
     _check_name(name)
+    if not paths:
+        raise BadDump("no file was given: choose the ones that kubectl wrote")
     if Cluster.objects.filter(name=name, source=Cluster.Source.API).exists():
         raise NameTaken(f"{name!r} is a connected cluster: give the dump a name of its own.")
     packed = pack_dump(paths)

@@ -19,6 +19,7 @@ from apps.dashboard.views import (
 urlpatterns = [
     path("", shell.home, name="home"),
     path("clusters/", governing.cluster_list, name="clusters"),
+    path("clusters/dumps/", governing.add_dump, name="dumps"),
     path("clusters/<slug:cluster>/", grid.grid, name="grid"),
     path("clusters/<slug:cluster>/picture.json", grid.picture_json, name="grid-picture"),
     path("clusters/<slug:cluster>/grid.csv", exports.grid_csv, name="grid-csv"),

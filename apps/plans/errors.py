@@ -8,6 +8,7 @@ NothingKnown         there is no snapshot to plan on
 WrongState           the plan has left the state that this change starts from
 ├── NotComputed      its version is still being made, or could not be made
 ├── NothingToDo      it moves nothing, so there is nothing to decide
+├── PlannedOnly      its cluster is a dump, so nothing can be carried out there
 ├── AlreadyBegun     its execution has started
 └── PlanIsStale      the cluster has changed since it was made
 OutdatedView         the newest snapshot is too old to decide on
@@ -44,6 +45,9 @@ class NotComputed(WrongState): ...
 
 
 class NothingToDo(WrongState): ...
+
+
+class PlannedOnly(WrongState): ...
 
 
 class AlreadyBegun(WrongState): ...

@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from console.body_limit import LARGEST_BODY_BYTES, limit_bodies
+from console.body_limit import LARGEST_BODY_BYTES, LARGEST_DUMP_BYTES, limit_bodies
 
 
-def ask(*, chunks: list[bytes], announced: int | None = None) -> tuple[int, list[int]]:
+def ask(*, chunks: list[bytes], announced: int | None = None, path: str = "/") -> tuple[int, list[int]]:
     """(status, sizes of the chunks that the application got to see)"""
     seen, sent = [], []
     messages = [{"type": "http.request", "body": chunk, "more_body": True} for chunk in chunks]
@@ -30,7 +30,7 @@ def ask(*, chunks: list[bytes], announced: int | None = None) -> tuple[int, list
         sent.append(message)
 
     headers = [] if announced is None else [(b"content-length", str(announced).encode())]
-    asyncio.run(limit_bodies(application)({"type": "http", "headers": headers}, receive, send))
+    asyncio.run(limit_bodies(application)({"type": "http", "path": path, "headers": headers}, receive, send))
     if sent[0]["status"] == 413:
         assert json.loads(sent[1]["body"])["status"] == 413
     return sent[0]["status"], seen
@@ -49,3 +49,11 @@ def test_a_body_that_grows_past_the_limit_is_cut_off_there():
     status, seen = ask(chunks=[b"x" * 2**20] * 10)
     assert status == 413
     assert sum(seen) <= LARGEST_BODY_BYTES
+
+
+def test_a_dump_may_be_larger_and_has_a_limit_of_its_own():
+    from django.urls import reverse
+
+    path = reverse("dumps")
+    assert ask(chunks=[b"x" * 2**20] * 10, path=path)[0] == 200
+    assert ask(chunks=[b"x"], announced=LARGEST_DUMP_BYTES + 1, path=path) == (413, [])

@@ -17,6 +17,15 @@ class Problem:
 
 def tell_problems(cluster: Cluster) -> list[Problem]:
     """The watcher's own words. The rest of the picture stands beside them."""
+    if not cluster.is_live:
+        return [
+            Problem(
+                "warn",
+                "tri",
+                "A dump, not a live cluster.",
+                f"{cluster.name} is shown as a file told it: plans can be made and read, not carried out.",
+            )
+        ]
     lines = []
     if not cluster.is_active:
         lines.append(

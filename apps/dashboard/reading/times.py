@@ -18,10 +18,20 @@ class Age:
     taken_at: datetime | None
 
 
-def age_of(taken_at: datetime | None) -> Age:
-    """Live under SNAPSHOT_LIVE_SECONDS, late under SNAPSHOT_STALE_SECONDS, then stale."""
+def age_of(taken_at: datetime | None, *, is_live: bool = True) -> Age:
+    """Live under SNAPSHOT_LIVE_SECONDS, late under SNAPSHOT_STALE_SECONDS, then stale.
+
+    is_live: a dump does not age, it was never of now."""
     if taken_at is None:
         return Age("stale", "no snapshot yet", None)
+    if not is_live:
+        # A dump in which nothing tells a time counts as taken in 1970.
+        told = (
+            f" of {taken_at:%d %b %Y %H:%M} UTC"
+            if taken_at.year > 1970
+            else ", of which nothing tells its time"
+        )
+        return Age("late", f"a dump{told}", None)
     seconds = max(0.0, (timezone.now() - taken_at).total_seconds())
     words = f"as of {duration(seconds)} ago"
     if seconds < settings.SNAPSHOT_LIVE_SECONDS:

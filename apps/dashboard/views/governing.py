@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -81,7 +83,8 @@ def cluster_list(request: HttpRequest) -> HttpResponse:
     rows = []
     for cluster in clusters.visible_clusters(request.user):
         snapshot = clusters.latest_snapshot(cluster)
-        rows.append((cluster, age_of(snapshot.taken_at if snapshot else None), tell_problems(cluster)))
+        age = age_of(snapshot.taken_at if snapshot else None, is_live=cluster.is_live)
+        rows.append((cluster, age, tell_problems(cluster)))
     return show(
         request,
         "clusters",
@@ -112,6 +115,36 @@ def _add_cluster(request: HttpRequest) -> HttpResponse:
         f"Cluster {cluster.name} is registered (Kubernetes {cluster.version}). Its first picture follows.",
     )
     return redirect("grid", cluster.name)
+
+
+@page
+@require_http_methods(["GET", "HEAD", "POST"])
+def add_dump(request: HttpRequest) -> HttpResponse:
+    """Files that kubectl wrote become a cluster to look at, or the next snapshot of one."""
+    if request.method != "POST":
+        return redirect("clusters")
+    files = request.FILES.getlist("files")
+    try:
+        with TemporaryDirectory() as folder:
+            paths = [_keep(upload, Path(folder) / str(number)) for number, upload in enumerate(files)]
+            cluster = cluster_services.register_dump(
+                actor=request.user, name=request.POST.get("name", "").strip(), paths=paths
+            )
+    except NotVisible:
+        raise
+    except (Denied, cluster_errors.ClusterError) as error:
+        refuse(request, error)
+        return redirect("clusters")
+    tell(request, f"The dump is shown as {cluster.name}.")
+    return redirect("grid", cluster.name)
+
+
+def _keep(upload: Any, path: Path) -> tuple[str, Path]:
+    """Where the upload lies now, and what its sender calls it."""
+    with path.open("wb") as kept:
+        for chunk in upload.chunks():
+            kept.write(chunk)
+    return str(upload.name)[:120], path
 
 
 def _read_upload(upload: Any) -> str:

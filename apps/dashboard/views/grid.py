@@ -108,6 +108,11 @@ def grid(request: HttpRequest, cluster: str) -> HttpResponse:
         picture = clusters.open_snapshot(row)
         context |= _draw(place, row, picture, wishes)
         context["callout"] = call_out(request.user, place, first_waiting(picture))
+    shown = "none" if row is None or context.get("empty_cluster") else "dense" if is_dense else "rows"
+    if request.htmx and request.GET.get("shown", shown) != shown:  # type: ignore[attr-defined]
+        # The frame around what is refetched differs too: the first picture came, or the cluster grew.
+        return HttpResponse(headers={"HX-Refresh": "true"})
+    context["shown"] = shown
     return show(
         request,
         "dense" if is_dense else "grid",

@@ -149,7 +149,9 @@ def show(
         "cluster": cluster,
         "crumbs": crumbs,
         "snapshot_row": snapshot_row,
-        "age": age_of(snapshot_row.taken_at if snapshot_row else None),
+        "age": age_of(
+            snapshot_row.taken_at if snapshot_row else None, is_live=cluster is None or cluster.is_live
+        ),
         "live_seconds": settings.SNAPSHOT_LIVE_SECONDS,
         "stale_seconds": settings.SNAPSHOT_STALE_SECONDS,
         "live_on": live_on,

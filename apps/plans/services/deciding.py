@@ -24,6 +24,7 @@ from apps.plans.errors import (
     NothingToDo,
     OutdatedView,
     PlanIsStale,
+    PlannedOnly,
     RecentLoginNeeded,
     SelfApproval,
     WrongState,
@@ -53,6 +54,8 @@ def propose_plan(*, plan_id: int, actor: User, check: Check | None = None) -> Pl
     plan = find_plan(plan_id)
     authorize(actor, Action.PLAN, plan.cluster, subject=plan)
     require_can_become(plan, PlanState.PROPOSED)
+    if why := plan.cluster.why_planned_only:
+        raise PlannedOnly(f"plan {plan.pk} cannot be proposed: {why}")
     version = require_version(plan)
     if not does_something(version):
         raise NothingToDo(f"plan {plan.pk} changes nothing: {plan.state_reason}")

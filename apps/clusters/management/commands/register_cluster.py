@@ -1,4 +1,4 @@
-"""Registers a cluster from a kubeconfig, for people at the server's command line."""
+"""Registers a cluster from a kubeconfig or a dump, for people at the server's command line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from apps.clusters.errors import ClusterError, NameTaken
 from apps.clusters.models import Cluster
-from apps.clusters.services import register_cluster, replace_credentials
+from apps.clusters.services import register_cluster, register_dump, replace_credentials
 
 
 class Command(BaseCommand):
@@ -21,7 +21,11 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.usage = SUPPRESS  # a wrong argument is answered in one line
         parser.add_argument("name", help="lower-case letters, digits and dashes")
-        parser.add_argument("--kubeconfig", required=True, metavar="FILE", help="- reads standard input")
+        source = parser.add_mutually_exclusive_group(required=True)
+        source.add_argument("--kubeconfig", metavar="FILE", help="- reads standard input")
+        source.add_argument(
+            "--dump", nargs="+", metavar="FILE", help="look at what kubectl wrote instead of a live cluster"
+        )
         parser.add_argument(
             "--replace", action="store_true", help="if it is registered already, give it these credentials"
         )
@@ -43,14 +47,22 @@ class Command(BaseCommand):
             cluster = self._register(options)
         except ClusterError as error:
             raise CommandError(str(error), returncode=2) from error
-        facts = {"name": cluster.name, "server": cluster.server, "version": cluster.version}
+        facts = {
+            "name": cluster.name,
+            "source": cluster.source,
+            "server": cluster.server,
+            "version": cluster.version,
+        }
         if options["json"]:
             self.stdout.write(json.dumps(facts))
         else:
             version = f" ({cluster.version})" if cluster.version else ""
-            self.stdout.write(f"Registered {cluster.name}: {cluster.server}{version}.")
+            self.stdout.write(f"Registered {cluster.name}: {cluster.server or 'a dump'}{version}.")
 
     def _register(self, options: dict[str, Any]) -> Cluster:
+        if options["dump"]:
+            paths = [(Path(name).name, Path(name).absolute()) for name in options["dump"]]
+            return register_dump(actor=None, name=options["name"], paths=paths)
         text = _read_text(options["kubeconfig"])
         insecure = options["allow_insecure"]
         try:
