@@ -6,6 +6,7 @@ import signal
 import stat
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,15 @@ def test_it_serves_a_scene_and_ends_cleanly_on_sigterm(tmp_path):
         started.program.send_signal(signal.SIGTERM)
         _, errors = started.program.communicate(timeout=20)
         assert (started.program.returncode, errors) == (0, "")
+
+
+def test_it_tells_both_addresses_and_its_prometheus_knows_the_gpus():
+    with Started("--scene", "small", "--json") as started:
+        told = json.loads(started.url)
+        assert told["server"].startswith("https://127.0.0.1:")
+        with urllib.request.urlopen(f"{told['prometheus']}/api/v1/query?query=count(up==1)") as reply:
+            (row,) = json.load(reply)["data"]["result"]
+        assert row["value"][1] == "6"
 
 
 def test_a_dump_comes_alive_and_owners_it_leaves_out_are_made(tmp_path):
@@ -122,6 +132,7 @@ def test_it_lists_its_scenes(capsys):
         (["--dump", "/nowhere.json"], "/nowhere.json"),
         (["--time-scale", "0"], "--time-scale"),
         (["--port", "70000"], "--port"),
+        (["--metrics-port", "-1"], "--metrics-port"),
         (["--scene", "small", "--fault", "nope"], "no fault 'nope'"),
         (["--scene", "empty", "--fault", "sick-gpu"], "needs a healthy node"),
     ],

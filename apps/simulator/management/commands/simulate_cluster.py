@@ -7,18 +7,24 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import json
 import logging
 import os
 import secrets
 import signal
 import sys
 from argparse import ArgumentParser
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
 from django.core.management.base import BaseCommand
 
+from apps.simulator.client import NODES
 from apps.simulator.faults import NAMED_FAULTS, apply_fault
+from apps.simulator.metrics.history import History
+from apps.simulator.metrics.service import MetricsService
 from apps.simulator.runner import SimulatedCluster, write_private
 from apps.simulator.scenes import DEFAULT_SCENE, SCENES, describe_scenes
 from apps.simulator.scenes.dump import read_dump
@@ -63,6 +69,10 @@ class Command(BaseCommand):
             default=[],
             help=f"NAME or NAME@NODE, repeatable: {', '.join(NAMED_FAULTS)}",
         )
+        parser.add_argument(
+            "--metrics-port", type=int, default=0, help="of the simulated Prometheus (0: any)"
+        )
+        parser.add_argument("--json", action="store_true", help="print both addresses, as one line of JSON")
         parser.add_argument("--list-scenes", action="store_true", help="say what there is, and end")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -95,15 +105,32 @@ class Command(BaseCommand):
         if options["kubeconfig"]:
             # One of an earlier run would be taken for this one's.
             options["kubeconfig"].unlink(missing_ok=True)
-        async with cluster:
+        async with cluster, _metrics_of(cluster, options) as metrics:
             for text in options["fault"]:
                 name, _, node = text.partition("@")
                 await apply_fault(cluster, name, node)
             if options["kubeconfig"]:
                 write_private(options["kubeconfig"], cluster.server.kubeconfig())
-            self.stdout.write(cluster.url)
+            told = json.dumps({"server": cluster.url, "prometheus": metrics.url})
+            self.stdout.write(told if options["json"] else cluster.url)
             self.stdout.flush()
             await stopping.wait()
+
+
+@asynccontextmanager
+async def _metrics_of(cluster: SimulatedCluster, options: Json) -> AsyncIterator[MetricsService]:
+    assert cluster.control_plane
+    assert cluster.control_plane.context
+    nodes = cluster.control_plane.context.informers.store(NODES)
+    history = History(nodes, time_scale=options["time_scale"])
+    service = MetricsService(
+        history, port=options["metrics_port"], host=options["host"], advertised=options["advertise"]
+    )
+    await service.start()
+    try:
+        yield service
+    finally:
+        await service.stop()
 
 
 def _usual_token(host: str) -> str:
@@ -127,8 +154,10 @@ def _read_objects(options: Json) -> list[Json]:
 
 
 def _check(options: Json) -> None:
-    if not 0 <= options["port"] <= 65535:
-        raise ValueError(f"--port is {options['port']}: it must be between 0 and 65535")
+    for name in ("port", "metrics_port"):
+        if not 0 <= options[name] <= 65535:
+            shown = name.replace("_", "-")
+            raise ValueError(f"--{shown} is {options[name]}: it must be between 0 and 65535")
     if options["time_scale"] <= 0:
         raise ValueError(f"--time-scale is {options['time_scale']}: it must be above 0")
     for name in options["fault"]:

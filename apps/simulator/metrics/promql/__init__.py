@@ -1,0 +1,1 @@
+"""A part of PromQL: selectors, aggregations over labels and over time, arithmetic and comparisons."""
