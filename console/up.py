@@ -41,6 +41,7 @@ class Console:
         self.servers: list[EmbeddedServer] = []
         self.children: list[Child] = []
         self.environment: dict[str, str] = {}
+        self.prometheus = ""  # of the simulated cluster
 
     def start(self) -> dict[str, str]:
         """Everything up; the answer that is told to the person or program that asked."""
@@ -51,7 +52,8 @@ class Console:
         self._start_steering()
         say("Starting web, worker, beat and watcher ...")
         url = self._start_console(web_port)
-        return {"url": url, **logins, "simulated_api": api, "kubeconfig": str(kubeconfig)}
+        cluster = {"simulated_api": api, "kubeconfig": str(kubeconfig), "prometheus": self.prometheus}
+        return {"url": url, **logins, **cluster}
 
     def watch_over(self) -> None:
         """Until a signal comes: start again what ended by itself; give up on what keeps ending."""
@@ -112,7 +114,7 @@ class Console:
     def _start_cluster(self) -> tuple[Child, Path, str]:
         kubeconfig = self.place.folder / "demo.kubeconfig"
         kubeconfig.unlink(missing_ok=True)
-        port = self.options.cluster_port or free_port()
+        port, metrics_port = self.options.cluster_port or free_port(), free_port()
         what = ["--scene", self.options.scene]
         if self.options.nodes:
             what = [
@@ -126,8 +128,9 @@ class Console:
         child = self._start(
             "simulated-cluster",
             *("manage.py", "simulate_cluster", "--port", str(port), "--kubeconfig", str(kubeconfig)),
-            *("--time-scale", str(self.options.time_scale), *what),
+            *("--metrics-port", str(metrics_port), "--time-scale", str(self.options.time_scale), *what),
         )
+        self.prometheus = f"http://127.0.0.1:{metrics_port}"
         return child, kubeconfig, f"https://127.0.0.1:{port}"
 
     def _prepare(self) -> dict[str, str]:

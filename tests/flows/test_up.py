@@ -16,7 +16,7 @@ from tests.flows.console_processes import ROOT, console_up, end, family_of
 
 KEYS = {
     *("url", "username", "password", "approver_username", "approver_password"),
-    *("simulated_api", "kubeconfig"),
+    *("simulated_api", "kubeconfig", "prometheus"),
 }
 
 
