@@ -21,6 +21,8 @@ from apps.executions import services
 from apps.executions.models import Execution
 from apps.executions.pictures import take_picture
 from apps.planner.defrag import plan_free_nodes, plan_unlock
+from apps.planner.mig.planning import plan_mig
+from apps.planner.verification import check_plan
 from apps.plans import services as plan_services
 from apps.plans.titles import title_of_plan
 from apps.scheduling.certificates import provide_certificates
@@ -82,12 +84,14 @@ class Stage:
             lambda kind: self.gateway.list_objects(kind).objects, cluster="sim", taken_at=time.time()
         )
 
-    def approved_plan(self, goal="unlock"):
+    def approved_plan(self, goal="unlock", change=lambda plan, picture: plan):
+        """change: gives another plan than the planner's; it is checked as well."""
         picture = self.picture()
-        compute = plan_unlock if goal == "unlock" else plan_free_nodes
+        compute = {"unlock": plan_unlock, "free-nodes": plan_free_nodes, "mig": plan_mig}[goal]
         extra = {"workload": None} if goal == "unlock" else {}
-        found = compute(picture, max_moves=50, deadline=lambda: False, **extra)
-        assert found.moves, found.sentence
+        found = change(compute(picture, max_moves=50, deadline=lambda: False, **extra), picture)
+        assert found.moves or found.reconfigurations, found.sentence
+        assert check_plan(picture, found) == []
         row = record_snapshot(cluster_id=self.cluster.pk, snapshot=picture)
         type(self.cluster).objects.filter(pk=self.cluster.pk).update(watched_at=row.taken_at)
         plan = plan_services.request_plan(actor=self.author, cluster=self.cluster, goal=goal)
@@ -103,8 +107,8 @@ class Stage:
         approve(plan, self.approver)
         return plan, found
 
-    def start(self, goal="unlock"):
-        plan, found = self.approved_plan(goal)
+    def start(self, goal="unlock", **facts):
+        plan, found = self.approved_plan(goal, **facts)
         return services.start_execution(actor=self.operator, plan_id=plan.pk), found
 
     def requests(self, method="", path="") -> list[dict]:

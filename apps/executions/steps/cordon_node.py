@@ -50,7 +50,8 @@ def observe(context: Context, step: Step) -> Facts:
         "deadline": deadline.isoformat() if deadline else "",
         "fence": context.lease.fence,
     }
-    newcomers = find_newcomers(context, step.params) if node is not None and unschedulable(node) else ()
+    is_watched = "known" in step.params and node is not None and unschedulable(node)
+    newcomers = find_newcomers(context, step.params) if is_watched else ()
     return Facts(node, wanted, context.execution.pk, context.lease.fence, context.mark, newcomers)
 
 

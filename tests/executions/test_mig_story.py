@@ -1,0 +1,194 @@
+"""GPUs cut anew over HTTP against the simulated cluster, judged by what its API server logged."""
+
+from dataclasses import replace
+
+import pytest
+
+from apps.audit.queries import verify_chain
+from apps.executions import services
+from apps.executions.models import Claim, Step, StepEvent
+from apps.executions.preflight import run_dry_runs
+from apps.executions.states import ExecutionState, StepKind, StepState
+from tests.executions.mig_clusters import GPU_0, full_nodes, idle_node
+from tests.executions.stage import Stage
+from tests.executions.test_stories import body, carry, carry_until, has_sent
+
+pytestmark = pytest.mark.django_db(transaction=True)
+CONFIG, STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"
+CONFIGS = "/api/v1/namespaces/gpu-operator/configmaps/default-mig-parted-config"
+
+
+@pytest.fixture
+def stage_with(webhook, transactional_db, simulated_cluster, settings, tmp_path):
+    settings.STEERING_URL = webhook.environment["STEERING_URL"]
+    settings.STEERING_CA_FILE = webhook.environment["STEERING_CA_FILE"]
+    settings.EXECUTION_POLL_SECONDS = 0.1
+    settings.EXECUTION_MIG_SECONDS = 30
+    settings.EXECUTION_MIG_SETTLE_SECONDS = 1
+    return lambda make: Stage(simulated_cluster(dump=make(tmp_path), time_scale=60))
+
+
+def of_gpu_5(plan, picture):
+    """The planner takes the first of equal GPUs; the layout that has a name is one of GPU 5."""
+    assert [one.index for one in plan.reconfigurations] == [0]
+    cut = replace(plan.reconfigurations[0], index=5, gpu=picture.nodes["mig-a"].gpus[5].uuid or "5")
+    return replace(plan, reconfigurations=(cut,))
+
+
+def node_of(stage, name="mig-a"):
+    return stage.simulated.ask("GET", f"/api/v1/nodes/{name}")
+
+
+def labels_of(stage, name="mig-a"):
+    return node_of(stage, name)["metadata"]["labels"]
+
+
+def offers_of(stage, name="mig-a"):
+    found = node_of(stage, name)["status"]["allocatable"]
+    return {key: int(n) for key, n in found.items() if "nvidia.com/" in key and int(n)}
+
+
+def relabels(stage, name):
+    """What was set, by the requests that the API server took."""
+    return [
+        body(call)["metadata"]["labels"][CONFIG]
+        for call in stage.requests("PATCH", f"/nodes/{name}")
+        if call["status"] == 200 and CONFIG in body(call)["metadata"].get("labels", {})
+    ]
+
+
+def step_on(execution, name):
+    found = Step.objects.filter(execution=execution, kind=StepKind.RECONFIGURE_MIG)
+    return next(step for step in found if step.params["node"] == name)
+
+
+def test_a_wedged_change_keeps_its_node_cordoned_and_an_approved_repair_restores_it_exactly(
+    stage_with, settings
+):
+    settings.EXECUTION_MIG_SECONDS = 8  # mig-manager gives up after 300 s, which are 5 s here
+    stage = stage_with(idle_node)
+    before = offers_of(stage)
+    assert before == {"nvidia.com/gpu": 8}
+    stage.simulated.ask("POST", "/_sim/faults", {"name": "mig-wedged", "node": "mig-a"})
+    execution, _plan = stage.start("mig", change=of_gpu_5)
+    carry(execution)
+
+    assert execution.state == ExecutionState.NEEDS_HUMAN, stage.told(execution)
+    step = step_on(execution, "mig-a")
+    alarm = StepEvent.objects.filter(step=step, state="blocked").last()
+    assert 0 <= (alarm.at - step.deadline_at).total_seconds() < 60
+    for words in ("has not finished before the deadline", "7 x 1g.10gb", "state pending", "stays cordoned"):
+        assert words in step.reason
+    assert "sets mig.config to all-disabled again" in step.observed["runbook"]
+    assert node_of(stage)["spec"]["unschedulable"]
+    assert labels_of(stage)[CONFIG] == "gpu5-1g.10gb"
+    assert relabels(stage, "mig-a") == ["gpu5-1g.10gb"]
+
+    stage.simulated.ask("POST", "/_sim/faults", {"remove": "mig-wedged", "node": "mig-a"})
+    settings.EXECUTION_MIG_SECONDS = 30
+    services.roll_back(execution_id=execution.pk, actor=stage.operator, reason="the operand hangs")
+    carry(execution)
+    assert execution.state == ExecutionState.ROLLED_BACK, stage.told(execution)
+    assert relabels(stage, "mig-a") == ["gpu5-1g.10gb", "all-disabled"]
+    assert (labels_of(stage)[CONFIG], labels_of(stage)[STATE]) == ("all-disabled", "success")
+    assert offers_of(stage) == before
+    assert not node_of(stage)["spec"].get("unschedulable")
+    assert stage.traces() == []
+    assert not Claim.objects.exists()
+    assert verify_chain().is_intact
+
+
+def bound_pod(name, node):
+    """With a GPU, put there past the scheduler: a cordon does not keep it off."""
+    container = {"name": "main", "image": "x", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    return {"metadata": {"name": name}, "spec": {"nodeName": node, "containers": [container]}}
+
+
+def test_nothing_is_relabelled_over_a_pod_or_under_strategy_single(stage_with, settings):
+    settings.EXECUTION_STEP_SECONDS = 5
+    stage = stage_with(idle_node)
+    plan, _found = stage.approved_plan("mig", change=of_gpu_5)
+    pods = "/api/v1/namespaces/serving/pods"
+
+    def start():
+        return services.start_execution(actor=stage.operator, plan_id=plan.pk)
+
+    stage.simulated.ask("PATCH", "/api/v1/nodes/mig-a", {"metadata": {"labels": STRATEGY_SINGLE}})
+    single = carry(start())
+    assert single.state == ExecutionState.FAILED
+    assert "MIG-INVALID" in single.state_reason
+    back = {"nvidia.com/mig.strategy": "mixed"}
+    stage.simulated.ask("PATCH", "/api/v1/nodes/mig-a", {"metadata": {"labels": back}})
+
+    slipped = start()
+    carry_until(slipped, lambda: has_sent(slipped, StepKind.CORDON_NODE, "cordon"))
+    stage.simulated.ask("POST", pods, bound_pod("late", "mig-a"))
+    carry(slipped)
+    assert slipped.state == ExecutionState.NEEDS_HUMAN, stage.told(slipped)
+    assert "serving/late came onto node mig-a" in slipped.state_reason
+    services.cancel(execution_id=slipped.pk, actor=stage.operator, reason="plan anew")
+    assert carry(slipped).state == ExecutionState.CANCELLED
+
+    used = carry(start())
+    assert used.state == ExecutionState.FAILED
+    assert "serving/late" in used.state_reason
+    assert relabels(stage, "mig-a") == []
+    assert stage.evicted() == []
+    assert stage.traces() == []
+
+
+STRATEGY_SINGLE = {"nvidia.com/mig.strategy": "single"}
+
+
+def test_pods_are_moved_off_first_and_nobody_beside_them_is_touched(stage_with):
+    stage = stage_with(full_nodes)
+    plan, found = stage.approved_plan("mig")
+    assert [(one.node, one.index, one.after_moves) for one in found.reconfigurations] == [
+        ("mig-a", 3, False),
+        ("mig-b", 0, True),
+    ]
+    asked = {run.pod: run for run in run_dry_runs(version_id=plan.versions.get().pk)}
+    assert asked["node mig-a"].allowed
+    assert "all-7g.80gb" in asked["node mig-a"].message
+    missing = asked["node mig-b"].message
+    assert not asked["node mig-b"].allowed
+    assert '{devices: [0], mig-enabled: true, mig-devices: {"1g.10gb": 7}}' in missing
+
+    text = stage.simulated.ask("GET", CONFIGS)["data"]["config.yaml"]
+    stage.simulated.ask("PATCH", CONFIGS, {"data": {"config.yaml": text + GPU_0}})
+    bystanders = {uid for uid, pod in stage.picture().pods.items() if pod.name.startswith("llm-")}
+    execution = services.start_execution(actor=stage.operator, plan_id=plan.pk)
+    carry(execution, seconds=90)
+    assert execution.state == ExecutionState.SUCCEEDED, stage.told(execution)
+    assert execution.outcome["matches"]
+    assert relabels(stage, "mig-a") == ["all-7g.80gb"]
+    assert relabels(stage, "mig-b") == ["gpu0-1g.10gb"]
+    assert offers_of(stage, "mig-b") == {"nvidia.com/mig-1g.10gb": 7, "nvidia.com/mig-7g.80gb": 7}
+    assert stage.evicted() == [move.pod_uid for move in found.moves]
+    after = stage.picture().pods
+    assert bystanders <= {uid for uid, pod in after.items() if pod.ready}
+    assert [pod.node_name for pod in after.values() if pod.name.startswith("ocr-")] == ["mig-b"] * 7
+    assert stage.traces() == []
+    _check_order(stage)
+
+
+def _check_order(stage):
+    """Cordon, then relabel, on each node; the eviction between the two relabels; every patch guarded."""
+    calls = [call for call in stage.requests("PATCH") if "/nodes/" in call["path"] and call["status"] == 200]
+    for call in calls:
+        assert body(call)["metadata"]["uid"]
+        assert body(call)["metadata"]["resourceVersion"]
+    every = stage.requests()
+    evicted = next(
+        at for at, call in enumerate(every) if call["path"].endswith("/eviction") and call["status"] == 201
+        and "dryRun" not in call["query"]
+    )  # fmt: skip
+    for name, is_early in (("mig-a", True), ("mig-b", False)):
+        mine = [call for call in calls if call["path"].endswith(name)]
+        assert body(mine[0])["spec"]["unschedulable"] is True
+        relabel = next(call for call in mine if CONFIG in body(call)["metadata"].get("labels", {}))
+        assert body(relabel)["metadata"]["labels"][STATE] is None
+        assert (every.index(relabel) < evicted) == is_early
+        before = mine[: mine.index(relabel)]
+        assert not [call for call in before if "taints" in body(call).get("spec", {})]
+    assert Step.objects.filter(kind=StepKind.RECONFIGURE_MIG, state=StepState.VERIFIED).count() == 2
