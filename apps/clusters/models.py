@@ -28,6 +28,9 @@ class Cluster(models.Model):
     watched_at = models.DateTimeField(null=True, help_text="last time the watcher heard from it")
     watch_error = models.TextField(blank=True)
     problems = models.JSONField(default=list)
+    drift_accepted_at = models.DateTimeField(
+        null=True, help_text="when a person last said that a node is meant to be as it is now"
+    )
 
     class Meta:
         ordering = ["name"]
@@ -46,6 +49,22 @@ class Cluster(models.Model):
             f"{self.name} is known from a dump only, so nothing can be carried out on it; connect the "
             "cluster itself (page Clusters) and ask for a plan there"
         )
+
+
+class NodeExpectation(models.Model):
+    """What a node has shown before, so that less of it is told. `facts`: a `planner.drift.Expected`.
+
+    Goes with the node's UID: a node that is created anew starts afresh.
+    """
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="expectations")
+    node_uid = models.CharField(max_length=100)
+    facts = models.JSONField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["cluster", "node_uid"], name="one_expectation_per_node")
+        ]
 
 
 class Snapshot(models.Model):

@@ -17,6 +17,7 @@ from django.db import close_old_connections
 
 from apps.clusters import services
 from apps.clusters.errors import ClusterError
+from apps.clusters.expectations import Expectations
 from apps.clusters.gateways import open_gateway
 from apps.clusters.models import Cluster
 from apps.clusters.pictures import Fingerprint
@@ -42,6 +43,7 @@ class ClusterWatcher:
         self._thread = threading.Thread(target=self._run, name=f"watcher-{cluster.name}", daemon=True)
         self._translator = Translator()
         self._fingerprint = Fingerprint()
+        self._expectations = Expectations(cluster.pk)
         self._snapshot_id: int | None = None
         self._digest = ""
         self._told = ""
@@ -125,7 +127,7 @@ class ClusterWatcher:
             return
         if not watch.is_ready:
             return
-        if has_news or self._told or self._snapshot_id is None:
+        if self._expectations.read_again() or has_news or self._told or self._snapshot_id is None:
             self._record(watch, fresh_at, problems)
         if time.monotonic() - self._beat_at >= settings.SNAPSHOT_HEARTBEAT_SECONDS / 2:
             self._beat(fresh_at)
@@ -135,6 +137,7 @@ class ClusterWatcher:
         picture = self._translator.build(
             self._cluster.name, watch.objects(), taken_at=fresh_at, problems=said
         )
+        picture = self._expectations.judge(picture)
         digest = self._fingerprint.digest(picture)
         if digest == self._digest and not self._told:
             return  # news that change no fact, such as a node's own heartbeat

@@ -23,6 +23,7 @@ class Reason(StrEnum):
 
     NOT_READY = "node is not Ready"
     STALE = "node's facts are stale"
+    DRIFT = "node shows less than it did"
     CORDONED = "node is cordoned"
     SELECTOR = "node selector does not match"
     AFFINITY = "node affinity does not match"
@@ -135,6 +136,7 @@ class Fitting:
             node.unschedulable,
             node.ready,
             node.stale_since is not None,
+            bool(node.drift),
         )
 
 
@@ -195,6 +197,9 @@ def _static_reasons(pod: Pod, node: Node) -> Iterable[Reason]:
         yield Reason.NOT_READY
     elif node.stale_since is not None:
         yield Reason.STALE
+    if node.drift and pod.node_name not in ("", node.name):
+        # kube-scheduler knows of no drift and may start a waiting pod there; we move nobody onto it.
+        yield Reason.DRIFT
     if node.unschedulable:
         yield Reason.CORDONED
     if not matches_labels(pod.node_selector, node.labels):

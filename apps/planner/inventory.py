@@ -113,7 +113,8 @@ class Node:
     holdings: which pod holds which device; None when no source tells it ("unknown on this node").
     cordon: our own cordon annotation's raw JSON, "" if the cordon is somebody else's or absent.
     stale_since: set when the node's own facts are older than they may be, or it is not Ready.
-    warnings: one sentence for each thing that could not be read or does not agree (drift).
+    warnings: one sentence for each thing that could not be read or does not agree.
+    drift: one sentence for each thing that the node showed before and does not show now (`planner.drift`).
     """
 
     name: str
@@ -144,6 +145,7 @@ class Node:
     created_at: float = 0.0
     stale_since: float | None = None
     warnings: tuple[str, ...] = ()
+    drift: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,9 @@ def _target_closed(old: Node | None, new: Node) -> Iterator[str]:
             yield f"node {new.name} was tainted with {taint.key}"
     if new.model != old.model:
         yield f"node {new.name} has {new.model or 'no known'} GPUs now"
+    for sentence in new.drift:
+        if sentence not in old.drift:
+            yield f"node {new.name} has drifted: {sentence}"
 
 
 def _changed_layouts(plan: Plan, before: Snapshot | None, now: Snapshot) -> Iterator[str]:

@@ -45,6 +45,8 @@ def node_faults(pod: Pod, node: Node) -> list[str]:
         faults.append(f"{node.name} is not Ready or stale")
     if node.unschedulable:
         faults.append(f"{node.name} is cordoned")
+    if pod.node_name and pod.node_name != node.name:
+        faults += [f"{node.name} has drifted: {sentence}" for sentence in node.drift]
     if any(node.labels.get(key) != value for key, value in pod.node_selector.items()):
         faults.append(f"{pod.key} selects other nodes than {node.name}")
     if pod.node_terms and not any(_term_holds(term.labels, term.fields, node) for term in pod.node_terms):

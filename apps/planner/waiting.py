@@ -34,6 +34,7 @@ CODES = {
     Reason.CORDONED: "cordoned",
     Reason.NOT_READY: "not-ready",
     Reason.STALE: "not-ready",
+    Reason.DRIFT: "not-ready",
     Reason.POD_AFFINITY: "pod-affinity",
     Reason.POD_ANTI_AFFINITY: "pod-affinity",
     Reason.SPREAD: "spread",

@@ -57,6 +57,8 @@ def read_gpu_facts(
         labelled = register.devices
     physical = _physical(resource, labels, capacity, labelled, product, told, warn)
     shares = _shares(resource, labels, capacity, physical, register, told is not None, warn)
+    if told is not None:
+        _compare_links(product, told.topology, warn)
     gpus = told.gpus if told else tuple(Gpu(index=index) for index in range(physical))
     return GpuFacts(
         vendor=VENDORS.get(resource.partition("/")[0], resource.partition("/")[0]),
@@ -108,6 +110,15 @@ def _physical(
         warn(f"{found} GPUs on one node are not believable: they are left out")
         return 0
     return found
+
+
+def _compare_links(product: str, topology: Topology | None, warn: Warn) -> None:
+    """SXM modules sit on a baseboard that joins them by NVLink: a matrix without any tells of other hardware,
+    or of links that are down. The matrix counts."""
+    codes = [code for row in topology.links for code in row if code != "X"] if topology else []
+    if "SXM" in product.upper() and codes and not any(code.upper().startswith("NV") for code in codes):
+        seen = ", ".join(sorted(set(codes))[:4])
+        warn(f"the label says {product}, whose GPUs are joined by NVLink, the node agent sees only {seen}")
 
 
 def _shares(
