@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from apps.simulator.client import DAEMON_SETS, NODES, STRATEGIC, KubernetesClient
@@ -55,19 +55,21 @@ def _is_cut(node: Json) -> bool:
 @dataclass(frozen=True)
 class MachineFault:
     """fits: nodes that it can hit; all of them without a node named, or only the first that is well.
-    notes: annotations while it is set. is_mig: it stands among the MIG faults of the node, so many times."""
+    notes: annotations while it is set. gpu: the one it hits, from the end if negative. is_mig: it stands
+    among the MIG faults of the node, so many times."""
 
     fits: Test
     first_only: bool = False
     notes: tuple[tuple[str, str], ...] = ()
+    gpu: int | None = None
     is_mig: bool = False
     times: int | None = None
 
 
 MACHINE_FAULTS = {
     "dead-kubelet": MachineFault(_has_devices, True, (("sim.gpu.internal/kubelet", "stopped"),)),
-    "sick-gpu": MachineFault(_has_devices, True, ((UNHEALTHY_ANNOTATION, "0"),)),
-    "gpu-lost": MachineFault(_has_devices, True, ((LOST_ANNOTATION, "{last}"),)),
+    "sick-gpu": MachineFault(_has_devices, True, ((UNHEALTHY_ANNOTATION, "{gpu}"),), gpu=0),
+    "gpu-lost": MachineFault(_has_devices, True, ((LOST_ANNOTATION, "{gpu}"),), gpu=-1),
     "label-drift": MachineFault(_has_devices, True, ((LINKS_ANNOTATION, "pcie"),)),
     ABSENT: MachineFault(_can_mig),
     "mig-wedged": MachineFault(_can_mig, notes=((HUNG_ANNOTATION, "nvidia-dcgm-exporter"),)),
@@ -101,7 +103,8 @@ class MachineFaults:
         if "remove" in data:
             return {"removed": await self.remove(str(data["remove"]), node=node)}
         times = None if data.get("times") is None else int(data["times"])
-        return await self.set(str(data["name"]), node=node, times=times)
+        gpu = None if data.get("gpu") is None else int(data["gpu"])
+        return await self.set(str(data["name"]), node=node, times=times, gpu=gpu)
 
     async def clear(self) -> None:
         for name, node in list(self._set):
@@ -112,21 +115,27 @@ class MachineFaults:
 
     # --- setting and taking back ---
 
-    async def set(self, name: str, *, node: str = "", times: int | None = None) -> Json:
+    async def set(
+        self, name: str, *, node: str = "", times: int | None = None, gpu: int | None = None
+    ) -> Json:
         """Raises ValueError when there is nothing that the fault could hit."""
         fault = MACHINE_FAULTS[name]
         if times is not None and not fault.is_mig:
             raise ValueError(f"fault {name!r} lasts until it is removed: times is for MIG changes")
+        if gpu is not None and fault.gpu is None:
+            raise ValueError(f"fault {name!r} hits no single GPU: leave gpu out")
+        fault = replace(fault, times=fault.times if times is None else times)
+        fault = fault if gpu is None else replace(fault, gpu=gpu)
         chosen = self._choose(name, fault, node)
-        self._set[name, node] = [each["metadata"]["name"] for each in chosen]
         if name == REBOOT:
             await self._allow_reboot("true")
         if name == ABSENT and not node:
             await self._remove_manager()
-            return self.listed()[-1]
-        for each in chosen:
-            await self._put(name, fault, each, fault.times if times is None else times)
-        return self.listed()[-1]
+        else:
+            for each in chosen:
+                await self._put(name, fault, each)
+        self._set[name, node] = [each["metadata"]["name"] for each in chosen]
+        return {"name": name, "node": node, "nodes": self._set[name, node]}
 
     async def remove(self, name: str, *, node: str = "") -> bool:
         """False when it is not set (there)."""
@@ -164,12 +173,17 @@ class MachineFaults:
             raise ValueError(f"fault {name!r} needs {what}: choose another scene")
         return found[:1] if fault.first_only else found
 
-    async def _put(self, name: str, fault: MachineFault, node: Json, times: int | None) -> None:
+    async def _put(self, name: str, fault: MachineFault, node: Json) -> None:
         hardware = hardware_of(node)
-        last = len(hardware.devices) - 1 if hardware else 0
-        notes: dict[str, str | None] = {key: value.format(last=last) for key, value in fault.notes}
+        count = len(hardware.devices) if hardware else 0
+        if fault.gpu is not None and not -count <= fault.gpu < count:
+            raise ValueError(
+                f"fault {name!r}: {node['metadata']['name']} has {count} GPUs, no GPU {fault.gpu}"
+            )
+        gpu = (fault.gpu or 0) % max(count, 1)
+        notes: dict[str, str | None] = {key: value.format(gpu=gpu) for key, value in fault.notes}
         if fault.is_mig:
-            notes[FAULTS_ANNOTATION] = json.dumps({**read_faults(node), name: times})
+            notes[FAULTS_ANNOTATION] = json.dumps({**read_faults(node), name: fault.times})
         labels = {f"{DEPLOY}mig-manager": "false"} if name == ABSENT else {}
         body = {"metadata": {"annotations": notes, "labels": labels}}
         await self.client.patch(NODES, "", node["metadata"]["name"], body)

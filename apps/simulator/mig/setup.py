@@ -5,6 +5,7 @@ A real cluster shows none of this: it shows what device plugin, feature discover
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +13,7 @@ from apps.simulator.hardware import Hardware, hardware_of, indexes_of, unhealthy
 from apps.simulator.mig.layout import Layout, read_layout
 
 Json = dict[str, Any]
+log = logging.getLogger(__name__)
 
 STRATEGY_ANNOTATION = "sim.gpu.internal/mig-strategy"
 SHARING_ANNOTATION = "sim.gpu.internal/sharing"
@@ -19,6 +21,7 @@ AGENT_ANNOTATION = "sim.gpu.internal/node-agent"
 LOST_ANNOTATION = "sim.gpu.internal/lost"
 STRATEGY_LABEL = "nvidia.com/mig.strategy"
 WHOLE_GPU = "nvidia.com/gpu"
+_MOST_REPLICAS = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ def setup_of(node: Json) -> Setup | None:
     labels = node["metadata"].get("labels") or {}
     return Setup(
         hardware=hardware,
-        layout=read_layout(node, hardware),
+        layout=_layout(node, hardware),
         strategy=annotations.get(STRATEGY_ANNOTATION) or labels.get(STRATEGY_LABEL) or "mixed",
         sharing=_read_sharing(annotations.get(SHARING_ANNOTATION, "")),
         unhealthy=unhealthy_indexes(node),
@@ -70,8 +73,19 @@ def setup_of(node: Json) -> Setup | None:
     )
 
 
+def _layout(node: Json, hardware: Hardware) -> Layout:
+    """Anybody may write an annotation: one that cannot be read counts as no MIG at all."""
+    try:
+        return read_layout(node, hardware)
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+        log.warning("the MIG layout of node %s is not simulated: %r", node["metadata"]["name"], error)
+        return {}
+
+
 def _read_sharing(text: str) -> Sharing:
     """ "time-slicing:4", or "time-slicing:4:renamed"."""
     strategy, _, rest = text.partition(":")
     replicas, _, renamed = rest.partition(":")
-    return Sharing(strategy, int(replicas), renamed == "renamed") if replicas else Sharing()
+    if not replicas.isdecimal() or not 0 < int(replicas) <= _MOST_REPLICAS:
+        return Sharing()
+    return Sharing(strategy, int(replicas), renamed == "renamed")

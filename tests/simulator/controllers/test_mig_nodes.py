@@ -113,6 +113,18 @@ async def test_a_lost_gpu_lowers_allocatable_first_and_the_capacity_after_the_pl
         await driver.until(counted, "a capacity of 7")
 
 
+async def test_a_lost_gpu_takes_its_instances_along():
+    async with mig_cluster(n1="all-3g.40gb") as driver:
+        await driver.fault("gpu-lost", node="n1", gpu=2)
+        await driver.until_resources("n1", mig_3g_40gb=14)
+        matrix = await driver.matrix("n1")
+        assert not matrix["gpus"][2]["healthy"]
+        assert matrix["gpus"][2]["uuid"] not in matrix["mig"]
+        assert (await driver.labels("n1"))["nvidia.com/mig-3g.40gb.count"] == "14"
+        with pytest.raises(AssertionError, match="no GPU 8"):
+            await driver.fault("gpu-lost", node="n1", gpu=8)
+
+
 async def test_label_drift_shows_other_links_than_the_product_says():
     async with mig_cluster(n1="all-disabled") as driver:
         assert (await driver.matrix("n1"))["links"][0][1] == "NV12"
@@ -137,6 +149,15 @@ async def test_a_fault_that_fits_no_node_is_refused():
         for more in ({}, {"node": "n1"}, {"node": "nowhere"}):
             with pytest.raises(AssertionError, match="mig-wedged"):
                 await driver.fault("mig-wedged", **more)
+
+
+async def test_a_layout_that_cannot_be_read_is_none_and_the_node_lives_on():
+    async with mig_cluster(n1="all-3g.40gb", n2="all-disabled") as driver:
+        for text in ("no JSON", '{"9": []}', '{"0": 3}', "[]"):
+            await driver.annotate_node("n1", **{"mig-layout": text})
+            await driver.annotate_node("n1", sharing="time-slicing:many")
+        await driver.relabel("n1", "gpu5-1g.10gb")
+        await driver.until_resources("n1", gpu=7, mig_1g_10gb=7)
 
 
 async def test_an_operand_does_not_come_back_past_a_taint_it_does_not_tolerate():

@@ -73,6 +73,9 @@ class Manager:
                 await Reconfiguration(self.context, self.node).run(value)
             except (ApiError, *QUIET_ERRORS) as error:
                 log.info("MIG manager of %s: %s", self.node, error)
+            except Exception:
+                # What stands in annotations may be anything; the next change of the label is heard.
+                log.exception("the MIG manager of %s failed on %s", self.node, value)
 
 
 class MigManagers:

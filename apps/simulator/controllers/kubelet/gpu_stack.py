@@ -202,7 +202,8 @@ def offer_counts(offered: Setup, setup: Setup) -> dict[str, tuple[int, int]]:
 
 
 def matrix_text(setup: Setup, observed_at: str = "") -> str:
-    mig = matrix_mig(setup.layout, setup.hardware)
+    seen = {index: cuts for index, cuts in setup.layout.items() if index not in setup.lost}
+    mig = matrix_mig(seen, setup.hardware)
     return json.dumps(matrix_of(setup.hardware, setup.broken, observed_at, mig), separators=(",", ":"))
 
 
