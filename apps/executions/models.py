@@ -14,6 +14,7 @@ class Execution(models.Model):
     `fence` counts claims: a worker whose fence is older than the row's writes nothing.
     `lease_until` is by the database's clock. `visited_at`: last time a runner looked at it.
     `outcome`: what was promised and what was found, written when it closes.
+    `is_frozen`: paused by a freeze window, so it goes on by itself.
     """
 
     plan = models.ForeignKey(Plan, on_delete=models.PROTECT, related_name="+")
@@ -30,6 +31,7 @@ class Execution(models.Model):
     lease_owner = models.CharField(max_length=120, blank=True)
     visited_at = models.DateTimeField(null=True)
     outcome = models.JSONField(default=dict)
+    is_frozen = models.BooleanField(default=False)
 
     class Meta:
         ordering = ["-id"]

@@ -33,6 +33,7 @@ from apps.planner.staleness import what_changed
 from apps.planner.verification import check_plan
 from apps.plans import queries as plans
 from apps.plans.models import PlanVersion
+from apps.plans.policies import policy_of, what_forbids
 
 SAFE_UID = re.compile(r"[0-9A-Za-z-]{1,64}")
 SAFE_NAME = re.compile(r"[0-9a-z]([0-9a-z.-]{0,251}[0-9a-z])?")
@@ -63,7 +64,8 @@ def examine(version: PlanVersion, gateway: Gateway) -> Findings:
     if digest(version.body) != version.digest:
         return Findings(picture, refusals=("The stored plan is not the one that was approved.",))
     before = clusters.open_snapshot(version.snapshot) if version.snapshot else None
-    changes = tuple(what_changed(plan, before, picture))
+    forbidden = what_forbids(policy_of(cluster), plan)
+    changes = tuple(forbidden or what_changed(plan, before, picture))
     if changes:
         return Findings(picture, changes=changes)
     relaid = examine_layouts(plan, picture, gateway)

@@ -20,11 +20,12 @@ from apps.clusters.gateways import open_gateway
 from apps.executions import ledger, locks, names
 from apps.executions.blueprint import draft_steps
 from apps.executions.context import Context, LeasedGateway, read_place
-from apps.executions.errors import LostLease, WrongState
+from apps.executions.errors import HeldByPolicy, LostLease, WrongState
 from apps.executions.flow import Ledger, is_finished, is_relaying, steps_to_run
 from apps.executions.models import Execution
 from apps.executions.openings import begin_running
 from apps.executions.outlook import tell_outlook
+from apps.executions.permission import keep_to_policy
 from apps.executions.preflight import examine
 from apps.executions.states import TERMINAL, ExecutionState
 from apps.executions.stepping import NeedsPerson, Unreliable, advance_each
@@ -119,6 +120,9 @@ def _load(lease: locks.Lease) -> Execution:
 
 def _turn(lease: locks.Lease, execution: Execution, gateway: Gateway) -> bool:
     """One pass over what may be looked at. True if anything changed."""
+    kept = keep_to_policy(lease, execution)
+    if kept is not None:
+        return kept
     if execution.state in (State.QUEUED, State.PREFLIGHT):
         return _prepare(lease, execution, gateway)
     now = ledger.database_time()
@@ -141,6 +145,8 @@ def _turn(lease: locks.Lease, execution: Execution, gateway: Gateway) -> bool:
         return False
     try:
         return turn(context)
+    except HeldByPolicy:
+        return True  # the next turn pauses it and says why
     except NeedsPerson as error:
         return _stand_still(context, State.NEEDS_HUMAN, str(error))
     except Unreliable as error:

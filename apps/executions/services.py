@@ -15,7 +15,7 @@ from apps.accounts.rights import Action
 from apps.accounts.services import authorize, denials_recorded
 from apps.audit import services as audit
 from apps.clusters import notices
-from apps.executions import ledger
+from apps.executions import ledger, permission
 from apps.executions.errors import InUse, WrongState
 from apps.executions.models import Claim, Execution, Step
 from apps.executions.states import TERMINAL, ExecutionState, StepState
@@ -23,6 +23,7 @@ from apps.planner.plan import Plan as PlannerPlan
 from apps.plans import queries as plans
 from apps.plans import services as plan_services
 from apps.plans.models import Plan
+from apps.plans.policies import policy_of
 from apps.plans.waking import wake_worker
 
 STANDING = (StepState.PENDING, StepState.BLOCKED, StepState.INTENT, StepState.ISSUED)
@@ -34,12 +35,14 @@ ADVANCE = "apps.executions.tasks.advance_execution"
 def start_execution(*, actor: User, plan_id: int) -> Execution:
     """Begin carrying out an approved plan: QUEUED, with everything that it needs claimed for it.
 
-    Raises Denied, InUse (another open execution has a node, pod or workload of it), WrongState (it has an
-    open execution) and what plans refuse: WrongState (not approved, expired), DigestMismatch.
+    Raises Denied, HeldByPolicy (a freeze, the kill switch, a limit), InUse (another open execution has a
+    node, pod or workload of it), WrongState (it has an open execution) and what plans refuse: WrongState
+    (not approved, expired), DigestMismatch.
     """
     version = plan_services.begin_plan(plan_id=plan_id)
     plan = Plan.objects.select_related("cluster").get(pk=plan_id)
     authorize(actor, Action.OPERATE, plan.cluster, subject=plan)
+    permission.require_may_start(plan.cluster)
     if Execution.objects.filter(plan=plan).exclude(state__in=TERMINAL).exists():
         raise WrongState(f"plan {plan_id} is being carried out already")
     done = Execution.objects.filter(plan=plan, state=ExecutionState.SUCCEEDED).first()
@@ -85,10 +88,12 @@ def _change(execution_id: int, actor: User, target: ExecutionState, reason: str)
     authorize(actor, Action.OPERATE, execution.plan.cluster, subject=execution)
     if target == ExecutionState.RUNNING:
         _require_stopped(execution)
+        permission.require_no_ban(policy_of(execution.plan.cluster))
         execution.outcome = {}
         _look_afresh(execution, STANDING)
     elif target in (ExecutionState.CANCELLING, ExecutionState.ROLLING_BACK):
         _look_afresh(execution, (StepState.COMPENSATING,))
+    execution.is_frozen = False
     words = f"{actor.get_username()}: {reason}" if reason else f"by {actor.get_username()}"
     ledger.change_state(execution, target, words, actor=actor, now=ledger.database_time())
     _wake(execution)

@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 from django.conf import settings
 
-from apps.executions import ledger
+from apps.executions import ledger, permission
 from apps.executions.context import Context, is_late, step_seconds
 from apps.executions.decisions import Decision, Verdict, blocked, stop
 from apps.executions.errors import ExecutionError
@@ -133,7 +133,10 @@ def _act(context: Context, step: Step, decision: Decision, during: Collection[st
         reason = f"{decision.effect} was begun {step.observed['crashes']} times and never answered."
         _record(context, step, stop(reason, "See the worker's log for why it dies; then resume or cancel."))
         return True
-    ledger.record_intent(context.lease, step, decision, during=during, seconds=step_seconds(step.kind))
+    seconds = step_seconds(step.kind)
+    instead = permission.record_intent(context, step, decision, during=during, seconds=seconds)
+    if instead is not None:
+        return _record(context, step, instead)
     step.refresh_from_db()
     try:
         module_of(step).apply(context, step, decision)

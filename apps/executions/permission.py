@@ -1,0 +1,184 @@
+"""What the policy of its cluster lets an execution do now: asked at start, at each turn, before each effect.
+
+Nothing new is sent while a freeze window or the kill switch holds; what is in the air is landed, and whatever
+gives something back (cancelling, rolling back) goes on. What a policy may say is `plans.policies`'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from django.db import connection
+from django.db.models import Exists, OuterRef, QuerySet
+
+from apps.clusters.models import Cluster
+from apps.executions import ledger
+from apps.executions.context import Context
+from apps.executions.decisions import Decision, blocked, stop, wait_long
+from apps.executions.errors import HeldByPolicy
+from apps.executions.locks import Lease, hold_fence
+from apps.executions.models import Execution, Step
+from apps.executions.outlook import tell_outlook
+from apps.executions.states import FINISHED, TERMINAL, ExecutionState, StepKind, StepState
+from apps.planner.protecting import why_protected
+from apps.plans.models import ClusterPolicy
+from apps.plans.policies import FREEZE, Ban, ban_of, policy_of
+from apps.plans.services import lock_policy
+
+State = ExecutionState
+BEGINNING = (StepKind.HOLD_TARGET, StepKind.CHECKPOINT, StepKind.STEER, StepKind.EVICT_POD)
+"""Steps of a move up to its eviction; what follows lands a pod that has left already."""
+TURNS_LOCK = 7_340_211
+"""Class of the advisory locks under which evictions on one cluster are counted."""
+
+
+def ban_now(cluster: Cluster) -> Ban | None:
+    """Why nothing new may be started there, by the database's clock."""
+    return ban_of(policy_of(cluster), ledger.database_time())
+
+
+def require_may_start(cluster: Cluster) -> None:
+    """Inside the transaction that creates an execution: starts on a cluster are counted one by one.
+
+    Raises HeldByPolicy.
+    """
+    policy = lock_policy(cluster)
+    if policy is None:
+        return
+    require_no_ban(policy)
+    most = policy.max_concurrent_executions
+    under_way = Execution.objects.filter(plan__cluster=cluster).exclude(state__in=TERMINAL)
+    numbers = [str(number) for number in under_way.order_by("pk").values_list("pk", flat=True)]
+    if most is not None and len(numbers) >= most:
+        raise HeldByPolicy(
+            f"the policy of {cluster.name} allows {most} executions at once (max_concurrent_executions), and "
+            f"execution {', '.join(numbers)} is under way: wait until one has ended"
+        )
+
+
+def require_no_ban(policy: ClusterPolicy) -> None:
+    ban = ban_of(policy, ledger.database_time())
+    if ban is not None:
+        raise HeldByPolicy(f"nothing new may be started: {ban.sentence}")
+
+
+def keep_to_policy(lease: Lease, execution: Execution) -> bool | None:
+    """What the policy makes of a turn: True if it changed the execution, False if it waits, None to go on."""
+    is_waiting = execution.state == State.PAUSED and execution.is_frozen
+    if not is_waiting and execution.state not in (State.QUEUED, State.PREFLIGHT, State.RUNNING):
+        return None
+    ban = ban_now(execution.plan.cluster)
+    if ban is None:
+        return _go_on(lease) if is_waiting else None
+    if is_waiting:
+        return None  # what is in the air is still landed
+    if execution.state == State.RUNNING:
+        _pause(lease, execution, ban)
+        return True
+    if ban.kind == FREEZE:
+        return False
+    outlook = tell_outlook(execution, is_touched=False)
+    ledger.move_execution(lease, State.FAILED, f"Nothing was touched. {ban.sentence}. {outlook}")
+    return True
+
+
+def _pause(lease: Lease, execution: Execution, ban: Ban) -> None:
+    words = f"{ban.short[:1].upper()}{ban.short[1:]}."
+    deadline = execution.deadline_at
+    if ban.kind == FREEZE and deadline is not None and (ban.until is None or ban.until > deadline):
+        words += (
+            f" Its own deadline, {deadline:%Y-%m-%d %H:%M} UTC, comes first: it is cancelled then and gives "
+            "everything back."
+        )
+    ledger.move_execution(lease, State.PAUSED, words, is_frozen=ban.kind == FREEZE)
+
+
+def _go_on(lease: Lease) -> bool:
+    """Steps that stood still have their whole time ahead of them."""
+    standing = (StepState.PENDING, StepState.BLOCKED, StepState.INTENT, StepState.ISSUED)
+    with hold_fence(lease) as row:
+        Step.objects.filter(execution=row, state__in=standing).update(deadline_at=None, retry_at=None)
+        now = ledger.database_time()
+        reason = "The freeze window is over: it goes on by itself."
+        ledger.change_state(row, State.RUNNING, reason, actor=None, now=now, is_frozen=False)
+    return True
+
+
+def record_intent(
+    context: Context, step: Step, decision: Decision, *, during: Collection[str], seconds: float
+) -> Decision | None:
+    """`ledger.record_intent`, where the policy allows the effect; else what is to be recorded instead.
+
+    Raises HeldByPolicy while nothing new may be sent at all. Landing and giving back are not asked about.
+    """
+    if State.RUNNING not in during:
+        ledger.record_intent(context.lease, step, decision, during=during, seconds=seconds)
+        return None
+    cluster = context.execution.plan.cluster
+    policy = policy_of(cluster)
+    require_no_ban(policy)
+    protected = _why_protected(step, policy)
+    if protected is not None:
+        return protected
+    most = policy.max_evictions_in_flight
+    if most is None or decision.effect != "evict":
+        ledger.record_intent(context.lease, step, decision, during=during, seconds=seconds)
+        return None
+    with _counted_alone(cluster):
+        flying = evictions_in_flight(cluster).count()
+        if flying >= most:
+            return _wait_for_turn(step, f"{flying} of at most {most} evictions are in flight on the cluster")
+        # Waiting for its turn was none of the step's own time.
+        begun = replace(decision, is_beginning=True)
+        ledger.record_intent(context.lease, step, begun, during=during, seconds=seconds)
+    return None
+
+
+def evictions_in_flight(cluster: Cluster) -> QuerySet[Step]:
+    """Evictions that went out, or may have, and whose replacement does not stand yet, of all executions."""
+    landing = Step.objects.filter(
+        execution=OuterRef("execution"), move=OuterRef("move"), kind=StepKind.AWAIT_REPLACEMENT
+    )
+    dropped = (StepState.SUPERSEDED, StepState.FAILED)
+    return (
+        Step.objects.filter(
+            kind=StepKind.EVICT_POD, execution__plan__cluster=cluster, observed__sent__contains=["evict"]
+        )
+        .exclude(execution__state__in=TERMINAL)
+        .exclude(state__in=dropped)
+        .filter(Exists(landing.exclude(state__in=FINISHED)))
+    )
+
+
+def _why_protected(step: Step, policy: ClusterPolicy) -> Decision | None:
+    if not step.move or step.kind not in BEGINNING:
+        return None
+    reason = why_protected(step.params["namespace"], policy.protected_namespaces)
+    if not reason:
+        return None
+    return stop(
+        f"Pod {step.params['pod']} must not be moved now: {reason}.",
+        "Cancel this execution and ask for a new plan; this pod was not evicted. If the policy is wrong, "
+        "have an admin change it, then resume.",
+    )
+
+
+def _wait_for_turn(step: Step, why: str) -> Decision:
+    reason = f"waits for its turn: {why} (max_evictions_in_flight)"
+    if step.state == StepState.BLOCKED:
+        return blocked(reason, "It goes on by itself when another pod has landed.", retry_seconds=2)
+    return wait_long(reason)
+
+
+@contextmanager
+def _counted_alone(cluster: Cluster) -> Iterator[None]:
+    """No other runner counts evictions on the cluster until this one has written its own."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(%s, %s)", [TURNS_LOCK, cluster.pk])
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_unlock(%s, %s)", [TURNS_LOCK, cluster.pk])
