@@ -1,6 +1,6 @@
-"""What the pages of a large cluster show, prepared once for everybody. Fields only.
+"""What the pages show and cannot read from the newest snapshot at once. Fields only.
 
-Everything here can be made anew from the newest snapshot and its report; losing it costs a second.
+A prepared grid can be made anew; since when a MIG change is under way would be lost.
 """
 
 from django.db import models
@@ -22,3 +22,22 @@ class GridPicture(models.Model):
     etag = models.CharField(max_length=64)
     body = models.BinaryField()
     facts = models.JSONField(default=dict)
+
+
+class MigChange(models.Model):
+    """A MIG change of one node that is under way: since when it has been seen in this very stage.
+
+    mig-manager never says that it gave up, so only time tells a stuck change from a slow one. The row
+    goes when the change ends.
+    """
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="mig_changes")
+    node_uid = models.CharField(max_length=64)
+    config = models.CharField(max_length=253, blank=True)
+    stage = models.CharField(max_length=20)
+    since = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["cluster", "node_uid"], name="one_mig_change_per_node")
+        ]

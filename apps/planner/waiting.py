@@ -44,6 +44,12 @@ CODES = {
     Reason.SCHEDULER: "other-scheduler",
     Reason.OTHER: "other-resource",
 }
+QUEUE_LABELS = (
+    "kueue.x-k8s.io/queue-name",
+    "kai.scheduler/queue",
+    "scheduling.volcano.sh/queue-name",
+    "volcano.sh/queue-name",
+)
 UNCHANGEABLE = (Reason.SELECTOR, Reason.AFFINITY, Reason.NO_SUCH_GPU, Reason.TAINT)
 
 
@@ -54,7 +60,7 @@ class WaitingWorkload:
     since: when the first of them was created. node_counts: reason -> number of nodes (a node may
     have several reasons). free_gpus: on the nodes it may run on at all; best_node_free: most
     free GPUs on one of them. unblocking: filled by who made a plan.
-    profiles: MIG instances that one of its pods asks for.
+    profiles: MIG instances that one of its pods asks for. queue: of the queue controller that its pods name.
     """
 
     key: str
@@ -75,6 +81,7 @@ class WaitingWorkload:
     nodes_that_fit: int = 0
     unblocking: str = ""
     profiles: Mapping[str, int] = field(default_factory=dict)
+    queue: str = ""
 
     @property
     def gpus(self) -> int:
@@ -147,6 +154,7 @@ def _explain(
         best_node_free=verdict.best_free,
         model=verdict.models.most_common(1)[0][0] if len(verdict.models) == 1 else "",
         nodes_that_fit=len(verdict.fits),
+        queue=queue_of(pod),
         profiles=max((asked_profiles(one) for one in pods), key=lambda asked: sum(asked.values())),
     )
 
@@ -233,6 +241,11 @@ def _gpu_word(count: int, verdict: Verdict) -> str:
     if len(verdict.models) == 1:
         word = family_of(next(iter(verdict.models))) or "GPU"
     return word if count == 1 else f"{word}s"
+
+
+def queue_of(pod: Pod) -> str:
+    """The queue that a queue controller's label on the pod names; "" without one."""
+    return next((pod.labels[label] for label in QUEUE_LABELS if pod.labels.get(label)), "")
 
 
 def missing_members(snapshot: Snapshot, key: str, pods: tuple[Pod, ...]) -> int:

@@ -20,7 +20,7 @@ from apps.planner.naming import family_of, shown_model
 from apps.planner.plan import Plan
 from apps.planner.rooms import Room, Rooms
 from apps.planner.snapshot import Snapshot
-from apps.planner.whatif_rules import RuleVerdict, Wish, has_memory, judge_node
+from apps.planner.whatif_rules import FIXED, RuleVerdict, Wish, has_memory, judge_node
 from apps.planner.whatif_scores import ScorePart, score_node
 
 NAMESPACE, NAME = "what-if", "what-if"
@@ -74,7 +74,8 @@ class Verdict:
 
 
 def rank_nodes(snapshot: Snapshot, shape: Shape) -> tuple[Verdict, ...]:
-    """The best node first: those that take the pod by score, the others by how little they lack."""
+    """The best node first: those that take it by score, then those that lack room, then those that a
+    fixed rule keeps from it."""
     return _rank(snapshot, pod_of(snapshot, shape), Wish(shape.model, shape.memory_mib))
 
 
@@ -189,8 +190,10 @@ def _judge(fitting: Fitting, pod: Pod, node: Node, wish: Wish) -> Verdict:
 
 
 def _rank_key(verdict: Verdict) -> tuple[object, ...]:
-    lacking = () if verdict.fits else (len(verdict.broken), -verdict.free_gpus)
-    return (not verdict.fits, -verdict.score, *lacking, verdict.node)
+    if verdict.fits:
+        return (0, -verdict.score, verdict.node)
+    is_hopeless = any(rule.rule in FIXED for rule in verdict.broken)
+    return (1, is_hopeless, len(verdict.broken), -verdict.free_gpus, verdict.node)
 
 
 def count_more(room: Room, rooms: Rooms, pod: Pod) -> int:

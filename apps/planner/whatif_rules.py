@@ -40,6 +40,15 @@ class RuleVerdict:
     words: str
 
 
+FIXED = frozenset(
+    {
+        *("ready", "cordon", "taints", "selector", "affinity", "scheduler", "volume"),
+        *("model", "gpu-memory", "device"),
+    }
+)
+"""Rules that no move of pods can change."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wish:
     """What a shape asks for beside a pod's own requests. memory_mib: of each GPU; 0 for any."""
@@ -121,8 +130,9 @@ def has_memory(node: Node, memory_mib: int) -> bool:
 def _devices(room: Room, demand: Demand, reasons: frozenset[Reason]) -> Iterator[RuleVerdict]:
     if not demand.gpus:
         return
-    if Reason.NO_SUCH_GPU in reasons:
-        yield RuleVerdict("gpus", False, f"Offers no {demand.gpu_resource}.")
+    is_offered = Reason.NO_SUCH_GPU not in reasons
+    yield RuleVerdict("device", is_offered, f"Offers {'' if is_offered else 'no '}{demand.gpu_resource}.")
+    if not is_offered:
         return
     yield RuleVerdict("gpus", Reason.GPU not in reasons, _free_words(room, demand))
     if demand.link is not None:

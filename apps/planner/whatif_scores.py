@@ -34,20 +34,20 @@ def score_node(room: Room, demand: Demand, *, has_mig: bool) -> tuple[float, tup
     parts = [_packing(room, demand)]
     link = _worst_link(room, demand)
     if link is LinkClass.NVLINK:
-        parts.append(ScorePart("nvlink", NVLINK_BONUS, "its GPUs are tied by NVLink"))
+        parts.append(ScorePart("nvlink", NVLINK_BONUS, "for NVLink"))
     if has_mig:
-        parts.append(ScorePart("mig", MIG_BONUS, "backed by MIG"))
+        parts.append(ScorePart("mig", MIG_BONUS, "for MIG"))
     total = sum(part.points for part in parts)
     if total > MOST:
-        parts.append(ScorePart("cap", MOST - total, "100 is the most"))
+        parts.append(ScorePart("cap", MOST - total, "since 100 is the most"))
         total = MOST
     if link is not None and RANK[link] < RANK[LinkClass.NVLINK]:
         cut = total * (1 - SWITCH_FACTOR)
-        parts.append(ScorePart("switch", -cut, "traffic between its GPUs goes over PCIe (× 0.7)"))
+        parts.append(ScorePart("switch", -cut, "for PCIe between its GPUs (× 0.7)"))
         total -= cut
     if link in (LinkClass.NODE, LinkClass.UNKNOWN):
         cut = total - total / NUMA_COST
-        parts.append(ScorePart("numa", -cut, "its GPUs stand in several NUMA nodes (÷ 1.3)"))
+        parts.append(ScorePart("numa", -cut, "for crossing NUMA nodes (÷ 1.3)"))
         total -= cut
     return total, tuple(parts)
 
@@ -57,12 +57,12 @@ def _packing(room: Room, demand: Demand) -> ScorePart:
         offered = room.node.allocatable.get(room.node.gpu_resource, 0)
         used = offered - room.left.get(room.node.gpu_resource, 0) + demand.gpus
         share = used / offered if offered else 0.0
-        return ScorePart("packing", MOST * min(share, 1.0), f"{share:.0%} of its shares in use then")
+        return ScorePart("packing", MOST * min(share, 1.0), f"for {_percent(share)} of its shares in use")
     if not demand.gpus:
         return _packing_without_gpus(room, demand)
     have = WHOLE * len(room.usable)
     used = have - room.idle_milli + demand.gpu_milli
-    return ScorePart("packing", MOST * used / have, f"{used / have:.0%} of its GPUs in use then")
+    return ScorePart("packing", MOST * used / have, f"for {_percent(used / have)} of its GPUs in use")
 
 
 def _packing_without_gpus(room: Room, demand: Demand) -> ScorePart:
@@ -77,7 +77,11 @@ def _packing_without_gpus(room: Room, demand: Demand) -> ScorePart:
     ]
     share = min(max(shares, default=0.0), 1.0)
     what = "CPU" if names == ["cpu"] else "such instances"
-    return ScorePart("packing", MOST * share, f"{share:.0%} of its {what} in use then")
+    return ScorePart("packing", MOST * share, f"for {_percent(share)} of its {what} in use")
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.0f} %"
 
 
 def _worst_link(room: Room, demand: Demand) -> LinkClass | None:

@@ -225,7 +225,10 @@ SNAPSHOT_HEARTBEAT_SECONDS = env.float("SNAPSHOT_HEARTBEAT_SECONDS", default=15.
 SNAPSHOTS_KEPT = env.int("SNAPSHOTS_KEPT", default=200)
 SNAPSHOT_LIVE_SECONDS = 30
 SNAPSHOT_FOLLOWERS = ["apps.fragmentation.tasks.measure_snapshots"]  # woken by each new snapshot
-REPORT_FOLLOWERS = ["apps.dashboard.prepared.prepare_measured_grid"]  # called by whoever measured it
+REPORT_FOLLOWERS = [  # called by whoever measured it
+    "apps.dashboard.prepared.prepare_measured_grid",
+    "apps.dashboard.mig_changes.follow_mig_changes",
+]
 SNAPSHOT_STALE_SECONDS = 120
 PLAN_EXPIRES_AFTER_SECONDS = env.int("PLAN_EXPIRES_AFTER_SECONDS", default=4 * 3600)
 APPROVAL_LOGIN_MAX_AGE_SECONDS = env.int("APPROVAL_LOGIN_MAX_AGE_SECONDS", default=12 * 3600)

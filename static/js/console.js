@@ -106,3 +106,12 @@ document.addEventListener("htmx:sseOpen", (event) => {
 document.addEventListener("click", (event) => {
   if (event.target.closest?.('[aria-disabled="true"]')) event.preventDefault();
 }, true);
+
+/* What somebody opened stays open when the part around it is exchanged. */
+document.addEventListener("htmx:beforeSwap", (event) => {
+  const open = [...event.detail.target.querySelectorAll("details[id][open]")].map((one) => one.id);
+  if (!open.length) return;
+  document.addEventListener("htmx:afterSwap", () => {
+    for (const id of open) document.getElementById(id)?.setAttribute("open", "");
+  }, { once: true });
+});

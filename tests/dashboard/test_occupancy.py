@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from apps.dashboard.reading.occupancy import Bar, memory_slices, occupy
-from apps.planner.inventory import Holding
+from apps.planner.inventory import Gpu, Holding, MigInstance, Node
 from tests.dashboard.pictures import Board
+from tests.dashboard.pictures_mig import mig_board
 
 
 def seats_of(row: str, **more):
@@ -75,3 +76,18 @@ def test_a_profiles_memory_slices_follow_from_the_gpus_memory():
     assert memory_slices("3g.40gb", 81920) == 4
     assert memory_slices("1g.5gb", 40960) == 1
     assert memory_slices("7g.80gb", 81920) == 8
+
+
+def test_gpus_of_a_node_whose_layout_nobody_tells_are_not_called_free():
+    snapshot = mig_board().snapshot()
+    node = snapshot.nodes["mig-03"]
+    seats = occupy(node, snapshot.pods_on("mig-03"))
+    assert (seats.free, seats.free_count, seats.withheld) == ((), 0, 2)
+    one_whole = replace(node, allocatable={**node.allocatable, "nvidia.com/gpu": 1})
+    assert occupy(one_whole, snapshot.pods_on("mig-03")).free_count == 1
+
+
+def test_pieces_follow_the_placement_table_of_the_model():
+    halves = (MigInstance("2g.12gb", 0, "a"), MigInstance("1g.6gb", 3, "b"))
+    node = Node("n", model="A30", gpus=(Gpu(0, "g", 24_576, instances=halves),))
+    assert [(part.start, part.size) for part in occupy(node, ()).parts[0]] == [(0, 0.5), (0.75, 0.25)]

@@ -82,6 +82,8 @@ def describe(view: NodeView) -> str:
         words.append(f"largest link group {view.group}, {LINK_WORDS[view.link]}")
     if view.seats.unplaced:
         words.append("which pod holds which GPU is not told")
+    if view.seats.withheld:
+        words.append(f"{view.seats.withheld} cut by MIG, not told which")
     if view.seats.bad:
         words.append(f"{len(view.seats.bad)} unhealthy")
     if view.state.word != "ready":

@@ -99,6 +99,12 @@ def open_plan_for(user: Any, cluster: Cluster, workload: str) -> Plan | None:
     return found.first()
 
 
+def open_plans(user: Any, cluster: Cluster) -> dict[str, Plan]:
+    """The newest plan under way for each workload, by its key."""
+    found = plans.plans_for(user, cluster).filter(state__in=OPEN).order_by("pk")
+    return {plan.request.get("workload", ""): plan for plan in found}
+
+
 def open_plan_with_goal(user: Any, cluster: Cluster, goal: str) -> Plan | None:
     """The newest plan of that goal that is still under way."""
     return plans.plans_for(user, cluster).filter(state__in=OPEN, request__goal=goal).first()
@@ -110,7 +116,10 @@ def can_plan(waiting: WaitingWorkload) -> bool:
 
 
 def shape_of(waiting: WaitingWorkload) -> str:
-    """ "3 × 8 GPU, NVLink"."""
+    """ "3 × 8 GPU, NVLink", "2 × 1g.10gb"."""
+    if waiting.profiles and not waiting.gpus_per_pod:
+        asked = [f"{number} × {name}" if number > 1 else name for name, number in waiting.profiles.items()]
+        return f"{len(waiting.pods)} × {' + '.join(asked)}"
     shape = (
         f"{len(waiting.pods)} × {waiting.gpus_per_pod} GPU"
         if waiting.gpus_per_pod

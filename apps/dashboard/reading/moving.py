@@ -109,7 +109,7 @@ def _finish(
         bars=tuple(sorted(bars, key=lambda bar: bar.positions)),
         parts=parts,
         unplaced=tuple(unplaced),
-        free=() if unplaced else tuple(free),
-        unsure=tuple(free) if unplaced else (),
-        free_count=max(0, len(free) - hidden),
+        free=() if unplaced or seats.withheld else tuple(free),
+        unsure=tuple(free) if unplaced or seats.withheld else (),
+        free_count=max(0, len(free) - hidden - seats.withheld),
     )

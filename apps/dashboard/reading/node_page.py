@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from apps.dashboard.drawings.mig import draw_layout
 from apps.dashboard.reading.marks import Mark
 from apps.dashboard.reading.nodes import LINK_WORDS, NodeView, gpu_pods
 from apps.dashboard.reading.occupancy import asked_milli
@@ -41,13 +40,6 @@ class Device:
     uuid: str
     holders: tuple[tuple[str, Mark | None], ...]
     note: str
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    index: int
-    picture: str
-    lines: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +82,8 @@ def _seats(view: NodeView, pod: Pod) -> str:
     places = view.seats.positions_of(pod.uid)
     if places:
         return spans(view.node.gpus[place].index for place in places)
+    if view.node.shares_per_gpu > 1 and (slots := pod.requests.get(view.node.gpu_resource, 0)):
+        return f"{plural(slots, 'slot')}, unknown which"
     milli = dict(view.seats.unplaced).get(pod.uid) or asked_milli(view.node, pod)
     return f"{amount(milli)}, unknown which" if milli else "1 MIG, unknown which" if asks_gpu(pod) else "none"
 
@@ -128,22 +122,9 @@ def _device_note(view: NodeView, place: int) -> str:
         )
     if place in view.seats.free:
         return "free"
-    return "holder unknown" if place in view.seats.unsure else ""
-
-
-def list_layouts(view: NodeView, marks: Mapping[str, Mark]) -> list[Layout]:
-    names = {pod.uid: pod.name for pod in view.pods}
-    layouts = []
-    for place in sorted(view.seats.cut_by_mig):
-        parts = view.seats.parts[place]
-        idle = "idle" if view.seats.is_told else "not told"
-        lines = tuple(
-            (f"{part.label} at {part.start * 8:.0f}", names.get(part.pod_uid, idle)) for part in parts
-        )
-        index = view.node.gpus[place].index
-        label = f"GPU {index}: " + ", ".join(f"{what} {who}" for what, who in lines)
-        layouts.append(Layout(index, draw_layout(parts, marks, label), lines))
-    return layouts
+    if place in view.seats.unsure:
+        return "cut by MIG or whole, not told" if view.seats.withheld else "holder unknown"
+    return ""
 
 
 def list_fits(view: NodeView) -> list[Fit]:
@@ -202,6 +183,7 @@ def _gpus_note(view: NodeView) -> str:
     seats = view.seats
     parts = [
         f"{len(seats.cut_by_mig)} cut by MIG" if seats.cut_by_mig else "",
+        f"{seats.withheld} cut by MIG, not told which" if seats.withheld else "",
         f"{len(seats.bad)} unhealthy" if seats.bad else "",
         f"{sum(len(bar.positions) for bar in seats.bars)} held whole",
         f"{amount(sum(milli for _, milli in seats.unplaced))} held, seats unknown" if seats.unplaced else "",

@@ -12,6 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from apps.planner.inventory import Gpu, Node, Pod
+from apps.planner.mig.models import MigModel
+from apps.planner.mig.nodes import offered_profiles
+from apps.planner.mig.use import model_of
 
 _PROFILE = re.compile(r"(\d+)g\.(\d+)gb")
 
@@ -38,8 +41,9 @@ class Part:
 @dataclass(frozen=True, slots=True)
 class Occupancy:
     """free: positions known to be free and healthy. unsure: healthy positions of which some hold the
-    `unplaced` pods (uid, milli-GPU). free_count: free GPUs, known also when their positions are not.
-    is_told: some source tells who holds which device."""
+    `unplaced` pods (uid, milli-GPU), or of which `withheld` are cut by MIG, nobody tells which.
+    free_count: free GPUs, known also when their positions are not. is_told: some source tells who
+    holds which device."""
 
     size: int
     free: tuple[int, ...] = ()
@@ -49,6 +53,7 @@ class Occupancy:
     cut_by_mig: frozenset[int] = frozenset()
     unsure: tuple[int, ...] = ()
     unplaced: tuple[tuple[str, int], ...] = ()
+    withheld: int = 0
     free_count: int = 0
     is_told: bool = True
 
@@ -77,19 +82,30 @@ def occupy(node: Node, pods: Sequence[Pod]) -> Occupancy:
         (pod.uid, milli) for pod in pods if pod.uid not in placed and (milli := asked_milli(node, pod))
     )
     hidden = -(-sum(milli for _, milli in unplaced) // 1000)
+    withheld = _count_withheld(node)
+    are_seats_open = bool(unplaced or withheld)
     bars = [bar for uid, places in whole.items() for bar in split_bars(node, uid, places)]
     return Occupancy(
         size=len(node.gpus),
-        free=() if unplaced else open_places,
+        free=() if are_seats_open else open_places,
         bad=bad,
         bars=tuple(sorted(bars, key=lambda bar: bar.positions)),
         parts=parts,
         cut_by_mig=frozenset(place for place, gpu in enumerate(node.gpus) if gpu.instances),
-        unsure=open_places if unplaced else (),
+        unsure=open_places if are_seats_open else (),
         unplaced=unplaced,
-        free_count=max(0, len(open_places) - hidden),
+        free_count=max(0, len(open_places) - hidden - withheld),
+        withheld=withheld,
         is_told=node.holdings is not None,
     )
+
+
+def _count_withheld(node: Node) -> int:
+    """GPUs that look whole but are not offered whole, since MIG has cut them: which ones nobody tells."""
+    if not offered_profiles(node):
+        return 0
+    looks_whole = sum(gpu.healthy and not gpu.instances for gpu in node.gpus)
+    return max(0, looks_whole - node.allocatable.get(node.gpu_resource, 0))
 
 
 def _read_holdings(node: Node, known: set[str]) -> tuple[dict[str, list[int]], dict[int, tuple[Part, ...]]]:
@@ -98,6 +114,7 @@ def _read_holdings(node: Node, known: set[str]) -> tuple[dict[str, list[int]], d
     whole: dict[str, list[int]] = defaultdict(list)
     shares: dict[int, list[tuple[str, int]]] = defaultdict(list)
     on_instance: dict[str, str] = {}
+    model = model_of(node)[0] if any(gpu.instances for gpu in node.gpus) else None
     for holding in node.holdings or ():
         if holding.pod_uid not in known:
             continue
@@ -111,7 +128,7 @@ def _read_holdings(node: Node, known: set[str]) -> tuple[dict[str, list[int]], d
     parts = {place: _share_parts(held) for place, held in shares.items()}
     for place, gpu in enumerate(node.gpus):
         if gpu.instances:
-            parts[place] = _mig_parts(gpu, on_instance)
+            parts[place] = _mig_parts(gpu, on_instance, model)
     return dict(whole), parts
 
 
@@ -127,14 +144,17 @@ def _share_parts(held: list[tuple[str, int]]) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def _mig_parts(gpu: Gpu, on_instance: Mapping[str, str]) -> tuple[Part, ...]:
-    parts, after = [], 0
+def _mig_parts(gpu: Gpu, on_instance: Mapping[str, str], model: MigModel | None) -> tuple[Part, ...]:
+    """By the model's placement table; by gigabytes where there is none."""
+    parts, after, axis = [], 0, model.axis if model else 8
+    table = model.by_name if model else {}
     for instance in sorted(gpu.instances, key=lambda cut: (cut.start_slice is None, cut.start_slice or 0)):
-        size = memory_slices(instance.profile, gpu.memory_mib)
+        known = table.get(instance.profile)
+        size = known.memory_slices if known else memory_slices(instance.profile, gpu.memory_mib)
         start = after if instance.start_slice is None else instance.start_slice
         after = start + size
         pod_uid = on_instance.get(instance.uuid, "") if instance.uuid else ""
-        parts.append(Part(pod_uid, min(start, 8) / 8, min(size, 8) / 8, instance.profile))
+        parts.append(Part(pod_uid, min(start, axis) / axis, min(size, axis) / axis, instance.profile))
     return tuple(parts)
 
 

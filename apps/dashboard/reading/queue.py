@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from apps.dashboard.reading.callout import can_plan, shape_of
+from apps.dashboard.reading.callout import NOT_PLANNED, can_plan, shape_of
 from apps.dashboard.reading.times import duration, seconds_since
 from apps.planner.naming import shown_model
+from apps.planner.plan import Goal
 from apps.planner.waiting import WaitingWorkload
 
 REASONS_SHOWN = 4
@@ -33,6 +34,9 @@ REASONS: Mapping[str, tuple[str, str]] = {
     "gang-room": ("Gang room", "warn"),
     "gated": ("Gated", "info"),
     "fits": ("In turn", ""),
+    "mig": ("No MIG instance", "warn"),
+    "other-resource": ("Other resource", "warn"),
+    "no-nodes": ("No nodes", "bad"),
     "other-scheduler": ("Other scheduler", "info"),
 }
 
@@ -57,7 +61,13 @@ class QueueLine:
 
     @property
     def can_plan(self) -> bool:
-        return can_plan(self.waiting)
+        return can_plan(self.waiting) or self.goal == Goal.MIG
+
+    @property
+    def goal(self) -> str:
+        """What a plan for it would aim at."""
+        is_mig = self.waiting.profiles and not self.waiting.gpus_per_pod
+        return Goal.MIG if is_mig and self.waiting.reason_code not in NOT_PLANNED else Goal.UNLOCK
 
 
 def describe_waiting(position: int, waiting: WaitingWorkload) -> QueueLine:

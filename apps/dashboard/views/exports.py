@@ -15,6 +15,7 @@ from apps.dashboard.reading.look import look_at
 from apps.dashboard.reading.measures import read_measures
 from apps.dashboard.reading.nodes import NodeView
 from apps.dashboard.reading.plain import cell_text
+from apps.dashboard.reading.unblocking import known_unblocking
 from apps.dashboard.views.shell import page
 from apps.fragmentation import queries as fragmentation
 from apps.pending import queries as pending
@@ -29,7 +30,7 @@ def grid_csv(request: HttpRequest, cluster: str) -> HttpResponse:
 @page
 def grid_json(request: HttpRequest, cluster: str) -> HttpResponse:
     place, row, rows = _grid_rows(request, cluster)
-    return _json(f"{place.name}-grid-{row.pk}", place, row, "nodes", rows)
+    return json_file(f"{place.name}-grid-{row.pk}", place, row, "nodes", rows)
 
 
 @page
@@ -41,10 +42,10 @@ def queue_csv(request: HttpRequest, cluster: str) -> HttpResponse:
 @page
 def queue_json(request: HttpRequest, cluster: str) -> HttpResponse:
     place, row, rows = _queue_rows(request, cluster)
-    return _json(f"{place.name}-queue-{row.pk}", place, row, "pending", rows)
+    return json_file(f"{place.name}-queue-{row.pk}", place, row, "pending", rows)
 
 
-def _newest(request: HttpRequest, cluster: str) -> tuple[Cluster, Snapshot]:
+def newest(request: HttpRequest, cluster: str) -> tuple[Cluster, Snapshot]:
     place = clusters.cluster_for(request.user, cluster)
     row = clusters.latest_snapshot(place)
     if row is None:
@@ -53,7 +54,7 @@ def _newest(request: HttpRequest, cluster: str) -> tuple[Cluster, Snapshot]:
 
 
 def _grid_rows(request: HttpRequest, cluster: str) -> tuple[Cluster, Snapshot, list[dict[str, Any]]]:
-    place, row = _newest(request, cluster)
+    place, row = newest(request, cluster)
     picture = clusters.open_snapshot(row)
     look = look_at(picture, read_measures(fragmentation.latest_report(place)))
     return place, row, [_grid_row(view) for view in sorted(look.views, key=lambda view: view.node.name)]
@@ -82,7 +83,7 @@ def _grid_row(view: NodeView) -> dict[str, Any]:
 
 
 def _queue_rows(request: HttpRequest, cluster: str) -> tuple[Cluster, Snapshot, list[dict[str, Any]]]:
-    place, row = _newest(request, cluster)
+    place, row = newest(request, cluster)
     waiting = pending.waiting_workloads(clusters.open_snapshot(row))
     rows = [
         {
@@ -92,11 +93,13 @@ def _queue_rows(request: HttpRequest, cluster: str) -> tuple[Cluster, Snapshot, 
             "pods": len(one.pods),
             "gpus_per_pod": one.gpus_per_pod,
             "link": one.link,
+            "mig_instances_per_pod": " ".join(f"{number}x{name}" for name, number in one.profiles.items()),
+            "queue": one.queue,
             "priority": one.priority,
             "waiting_since_epoch_seconds": one.since,
             "reason": one.reason_code,
             "sentence": one.sentence,
-            "unblocking": one.unblocking,
+            "unblocking": told.sentence if (told := known_unblocking(place, one.key)) else "",
         }
         for position, one in enumerate(waiting, 1)
     ]
@@ -113,8 +116,8 @@ def csv_file(name: str, rows: Sequence[dict[str, Any]]) -> HttpResponse:
     return answer
 
 
-def _json(
-    name: str, place: Cluster, row: Snapshot, what: str, rows: Sequence[dict[str, Any]]
+def json_file(
+    name: str, place: Cluster, row: Snapshot, what: str, rows: Sequence[dict[str, Any]] | dict[str, Any]
 ) -> HttpResponse:
     body = {"cluster": place.name, "snapshot": row.pk, "taken_at": row.taken_at.isoformat(), what: rows}
     answer = JsonResponse(body, json_dumps_params={"indent": 1})

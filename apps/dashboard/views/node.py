@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils import timezone
 
 from apps.clusters import queries as clusters
+from apps.clusters.models import Cluster
 from apps.dashboard.drawings.grid import Brush, draw_strip
 from apps.dashboard.drawings.topology import SCALE, draw_matrix, draw_nics
 from apps.dashboard.reading.look import look_at
+from apps.dashboard.reading.marks import Mark
 from apps.dashboard.reading.measures import read_measures
+from apps.dashboard.reading.mig import draw_node, look_at_mig
+from apps.dashboard.reading.mig_change import find_since, list_running
+from apps.dashboard.reading.mig_trouble import list_troubles
 from apps.dashboard.reading.node_page import (
     list_devices,
     list_fits,
-    list_layouts,
     list_pods,
     tell_facts,
     tell_links,
 )
 from apps.dashboard.reading.nodes import NodeView
 from apps.dashboard.reading.problems import tell_problems
+from apps.dashboard.reading.sharing import read_sharing
 from apps.dashboard.views.shell import MISSED, Crumb, page, show
 from apps.fragmentation import queries as fragmentation
+from apps.planner.snapshot import Snapshot as Picture
 
 LIVE_ON = f"sse:snapshot throttle:1s, {MISSED}, every 30s"
 
@@ -48,7 +56,8 @@ def node(request: HttpRequest, cluster: str, node: str) -> HttpResponse:
             "pods": pods,
             "movable": sum(line.verdict == "Movable" for line in pods),
             "devices": list_devices(view, marks),
-            "layouts": list_layouts(view, marks),
+            "sharing": read_sharing(view, marks),
+            **_mig(place, picture, view, marks),
             "strip": draw_strip(view, Brush("work", marks, "")),
             **_links(view),
         }
@@ -63,6 +72,19 @@ def node(request: HttpRequest, cluster: str, node: str) -> HttpResponse:
         live_on=LIVE_ON,
         context=context,
     )
+
+
+def _mig(place: Cluster, picture: Picture, view: NodeView, marks: Mapping[str, Mark]) -> dict[str, Any]:
+    """Strips by start and size, and how a change of its layout stands; nothing where MIG is not in use."""
+    mig = look_at_mig(picture).node_named(view.node.name)
+    if mig is None or not (mig.is_used or mig.change.is_under_way or mig.change.is_broken):
+        return {"mig_idle": mig}
+    since = find_since(place, [mig])
+    return {
+        "mig": draw_node(mig, marks, {pod.uid: pod.name for pod in view.pods}),
+        "running": list_running(place, [mig], since),
+        "troubles": list_troubles([mig], since, timezone.now()),
+    }
 
 
 def _links(view: NodeView) -> dict[str, Any]:

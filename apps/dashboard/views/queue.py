@@ -1,45 +1,82 @@
-"""The queue: what waits for a node, why every node says no, and the way to a plan."""
+"""The queue: what waits for a node, why every node says no, what would help, and where it would go."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
 
 from apps.clusters import queries as clusters
-from apps.dashboard.reading.callout import open_plan_for
+from apps.clusters.models import Cluster
+from apps.dashboard.reading.callout import open_plan_with_goal, open_plans
 from apps.dashboard.reading.problems import tell_problems
 from apps.dashboard.reading.queue import QueueLine, describe_waiting
+from apps.dashboard.reading.unblocking import MOST_ASKED, find_unblocking, known_unblocking
+from apps.dashboard.reading.what_if import draw_line, read_answer
 from apps.dashboard.reading.words import plural
 from apps.dashboard.views.shell import MISSED, page, show
+from apps.pending import asking
 from apps.pending import queries as pending
+from apps.planner.plan import Goal
+from apps.planner.snapshot import Snapshot as Picture
+from apps.plans.models import Plan
 
 LIVE_ON = f"sse:snapshot throttle:1s, sse:plan throttle:1s, {MISSED}, every 30s"
 LENGTH = 200
+NODES_SHOWN = 6
 WAITS = {"0": "any time", "300": "5 min", "3600": "1 h", "86400": "1 day"}
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
+    """simulate: key of the workload whose simulation is open, "" for none."""
+
     reason: str
     find: str
     longer: int
+    simulate: str
+
+    @classmethod
+    def read(cls, request: HttpRequest) -> Wishes:
+        longer = request.GET.get("longer", "0")
+        return cls(
+            reason=request.GET.get("reason", "")[:60],
+            find=request.GET.get("find", "")[:120],
+            longer=int(longer) if longer in WAITS else 0,
+            simulate=request.GET.get("simulate", "")[:400],
+        )
+
+    @property
+    def query(self) -> str:
+        """The address of the same choice, without the simulation."""
+        chosen = {"reason": self.reason, "find": self.find, "longer": str(self.longer or "")}
+        return urlencode({name: value for name, value in chosen.items() if value})
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """plan: under way for it. unblocking: what the planner said, "" if nobody asked it yet. asks: whether
+    the page asks it (again) now. simulation: the open one's content."""
+
+    line: QueueLine
+    plan: Plan | None
+    unblocking: str
+    asks: bool
+    simulation: dict[str, Any] | None
 
 
 @page
 def queue(request: HttpRequest, cluster: str) -> HttpResponse:
     place = clusters.cluster_for(request.user, cluster)
     row = clusters.latest_snapshot(place)
-    waiting = pending.waiting_workloads(clusters.open_snapshot(row)) if row is not None else ()
+    picture = clusters.open_snapshot(row) if row is not None else None
+    waiting = pending.waiting_workloads(picture) if picture is not None else ()
     lines = [describe_waiting(position, one) for position, one in enumerate(waiting, 1)]
-    longer = request.GET.get("longer", "0")
-    wishes = Wishes(
-        reason=request.GET.get("reason", "")[:60],
-        find=request.GET.get("find", "")[:120],
-        longer=int(longer) if longer in WAITS else 0,
-    )
+    wishes = Wishes.read(request)
     found = _filter(lines, wishes)
     return show(
         request,
@@ -50,9 +87,7 @@ def queue(request: HttpRequest, cluster: str) -> HttpResponse:
         snapshot_row=row,
         live_on=LIVE_ON,
         context={
-            "lines": [
-                (line, open_plan_for(request.user, place, line.waiting.key)) for line in found[:LENGTH]
-            ],
+            "rows": _rows(request, place, picture, found[:LENGTH], wishes) if picture is not None else [],
             "hidden": max(0, len(found) - LENGTH),
             "summary": _summary(lines),
             "all_count": len(lines),
@@ -64,6 +99,54 @@ def queue(request: HttpRequest, cluster: str) -> HttpResponse:
     )
 
 
+def _rows(
+    request: HttpRequest, place: Cluster, picture: Picture, lines: Sequence[QueueLine], wishes: Wishes
+) -> list[Row]:
+    plans, layouts = open_plans(request.user, place), open_plan_with_goal(request.user, place, Goal.MIG)
+    rows, left = [], MOST_ASKED
+    for line in lines:
+        key = line.waiting.key
+        plan = plans.get(key) or (layouts if line.goal == Goal.MIG else None)
+        told = known_unblocking(place, key)
+        asks = line.can_plan and left > 0 and (told is None or not told.is_fresh)
+        left -= line.can_plan
+        rows.append(
+            Row(
+                line=line,
+                plan=plan,
+                unblocking=told.sentence if told is not None and line.can_plan else "",
+                asks=asks,
+                simulation=_simulate(picture, line) if key == wishes.simulate else None,
+            )
+        )
+    return rows
+
+
+def _simulate(picture: Picture, line: QueueLine) -> dict[str, Any]:
+    """Where it would go now: the best nodes with every rule's verdict."""
+    verdicts = asking.rank_waiting(picture, line.waiting.key) or ()
+    answer = read_answer(verdicts, len(line.waiting.pods))
+    lines = [draw_line(at, one, answer, picture) for at, one in enumerate(verdicts[:NODES_SHOWN], 1)]
+    query = urlencode({"workload": line.waiting.key})
+    return {"answer": answer, "lines": lines, "query": query, "waiting": line.waiting}
+
+
+@page
+def unblocking(request: HttpRequest, cluster: str) -> HttpResponse:
+    """The sentence of one workload, fetched when the queue stands, since finding it takes a while."""
+    place = clusters.cluster_for(request.user, cluster)
+    row = clusters.latest_snapshot(place)
+    if row is None:
+        raise Http404(f"no snapshot of {cluster} is known yet")
+    picture = clusters.open_snapshot(row)
+    key = request.GET.get("workload", "")[:400]
+    waiting = pending.waiting_workload(picture, key)
+    if waiting is None:
+        raise Http404(f"no workload {key!r} waits in {cluster}")
+    told = find_unblocking(place, row, picture, waiting)
+    return render(request, "pages/queue_unblocking.html", {"told": told})
+
+
 def _filter(lines: Sequence[QueueLine], wishes: Wishes) -> list[QueueLine]:
     wanted = wishes.find.strip().lower()
     return [
@@ -71,8 +154,13 @@ def _filter(lines: Sequence[QueueLine], wishes: Wishes) -> list[QueueLine]:
         for line in lines
         if (not wishes.reason or line.waiting.reason_code == wishes.reason)
         and line.seconds >= wishes.longer
-        and wanted in f"{line.waiting.key} {line.waiting.display} {line.reason}".lower()
+        and wanted in _haystack(line)
     ]
+
+
+def _haystack(line: QueueLine) -> str:
+    waiting = line.waiting
+    return f"{waiting.key} {waiting.display} {waiting.queue} {line.reason}".lower()
 
 
 def _summary(lines: Sequence[QueueLine]) -> str:
@@ -80,4 +168,8 @@ def _summary(lines: Sequence[QueueLine]) -> str:
     oldest = max(lines, key=lambda line: line.seconds, default=None)
     if oldest is None:
         return ""
-    return f"{plural(len(lines), 'workload')} pending · {plural(gpus, 'GPU')} wanted · oldest {oldest.wait}"
+    instances = sum(sum(one.profiles.values()) * len(one.pods) for one in (line.waiting for line in lines))
+    wanted = [plural(gpus, "GPU")] if gpus or not instances else []
+    wanted += [plural(instances, "MIG instance")] if instances else []
+    head = f"{plural(len(lines), 'workload')} pending"
+    return f"{head} · {' and '.join(wanted)} wanted · oldest {oldest.wait}"

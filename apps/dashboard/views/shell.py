@@ -218,6 +218,8 @@ def _navigation(
                     link("Cluster grid", "grid", name),
                     link("Queue", "queue", name),
                     link("Fragmentation", "fragmentation", name),
+                    link("MIG", "mig", name),
+                    link("What-if", "what-if", name),
                 ),
             ),
             Section("Deciding", (link("Plans", "plans", name),)),

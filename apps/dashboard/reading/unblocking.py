@@ -1,0 +1,60 @@
+"""What would let a waiting workload start, asked of the planner beside the page and kept for a while.
+
+A cluster changes every second or so, and planning takes longer than reading. So an answer stands for
+FRESH_SECONDS, with the picture that it was found on, before it is asked again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from apps.clusters.models import Cluster, Snapshot
+from apps.pending import asking
+from apps.planner.snapshot import Snapshot as Picture
+from apps.planner.unblocking import tell_unblocking
+from apps.planner.waiting import WaitingWorkload
+
+FRESH_SECONDS = 30.0
+REMEMBERED = 256
+MOST_ASKED = 5
+"""So many workloads at the head of the queue are asked about unasked; the rest when somebody simulates."""
+_lock = threading.Lock()
+_told: OrderedDict[tuple[int, str], Unblocking] = OrderedDict()
+
+
+@dataclass(frozen=True, slots=True)
+class Unblocking:
+    """snapshot_id: of the row it was found on. found_at: on the monotonic clock."""
+
+    sentence: str
+    snapshot_id: int
+    found_at: float
+
+    @property
+    def is_fresh(self) -> bool:
+        return time.monotonic() - self.found_at < FRESH_SECONDS
+
+
+def known_unblocking(cluster: Cluster, key: str) -> Unblocking | None:
+    """The last answer, old ones too; None where nobody asked."""
+    with _lock:
+        return _told.get((cluster.pk, key))
+
+
+def find_unblocking(
+    cluster: Cluster, row: Snapshot, picture: Picture, waiting: WaitingWorkload
+) -> Unblocking:
+    """The last answer if it is fresh, else a new one."""
+    known = known_unblocking(cluster, waiting.key)
+    if known is not None and known.is_fresh:
+        return known
+    plan = asking.unlock(picture, waiting.key, by_mig=bool(waiting.profiles))
+    found = Unblocking(tell_unblocking(plan), row.pk, time.monotonic())
+    with _lock:
+        _told[cluster.pk, waiting.key] = found
+        while len(_told) > REMEMBERED:
+            _told.popitem(last=False)
+    return found

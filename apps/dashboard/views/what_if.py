@@ -1,0 +1,148 @@
+"""What if pods of a shape came: the form in the address, every node's verdict, and what would make room."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.core.paginator import Paginator
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
+from django.shortcuts import render
+
+from apps.clusters import queries as clusters
+from apps.dashboard.reading.problems import tell_problems
+from apps.dashboard.reading.what_if import (
+    LINKS,
+    RULES,
+    Ask,
+    draw_line,
+    list_choices,
+    read_answer,
+    read_ask,
+    say_shape,
+)
+from apps.dashboard.views.exports import csv_file, json_file, newest
+from apps.dashboard.views.shell import MISSED, page, show
+from apps.pending import asking
+from apps.pending.queries import waiting_workload
+from apps.planner.snapshot import Snapshot as Picture
+from apps.planner.unblocking import tell_unblocking
+from apps.planner.waiting import WaitingWorkload
+from apps.planner.whatif import Verdict
+
+LIVE_ON = f"sse:snapshot throttle:5s, {MISSED}, every 60s"
+LENGTH = 25
+
+
+@page
+def what_if(request: HttpRequest, cluster: str) -> HttpResponse:
+    place = clusters.cluster_for(request.user, cluster)
+    row = clusters.latest_snapshot(place)
+    ask = read_ask(request.GET.dict())
+    context: dict[str, Any] = {"ask": ask, "links": LINKS, "problems": tell_problems(place)}
+    if row is not None:
+        picture = clusters.open_snapshot(row)
+        context["choices"] = list_choices(picture)
+        context |= _answer(request, picture, ask)
+    return show(
+        request,
+        "what_if",
+        title="What if",
+        here="What-if",
+        cluster=place,
+        snapshot_row=row,
+        live_on=LIVE_ON,
+        context=context,
+    )
+
+
+def _answer(request: HttpRequest, picture: Picture, ask: Ask) -> dict[str, Any]:
+    waiting = _waiting(request, picture)
+    if request.GET.get("workload") and waiting is None:
+        return {"gone": request.GET["workload"][:400]}
+    verdicts = _verdicts(picture, ask, waiting)
+    if verdicts is None:
+        return {}
+    answer = read_answer(verdicts, len(waiting.pods) if waiting else ask.shape.count if ask.shape else 1)
+    shown = Paginator(verdicts, LENGTH).get_page(request.GET.get("page", "1")[:8])
+    first = shown.start_index()
+    query = request.GET.copy()
+    query.pop("page", None)
+    return {
+        "answer": answer,
+        "shown": shown,
+        "lines": [draw_line(first + at, one, answer, picture) for at, one in enumerate(shown)],
+        "what": waiting.display if waiting else say_shape(ask.shape) if ask.shape else "",
+        "waiting": waiting,
+        "query": query.urlencode(),
+    }
+
+
+def _waiting(request: HttpRequest, picture: Picture) -> WaitingWorkload | None:
+    key = request.GET.get("workload", "")[:400]
+    return waiting_workload(picture, key) if key else None
+
+
+def _verdicts(picture: Picture, ask: Ask, waiting: WaitingWorkload | None) -> Sequence[Verdict] | None:
+    """None while nothing (or nothing that can be read) is asked."""
+    if waiting is not None:
+        return asking.rank_waiting(picture, waiting.key)
+    if ask.shape is None or ask.is_empty:
+        return None
+    return asking.rank(picture, ask.shape)
+
+
+@page
+def room(request: HttpRequest, cluster: str) -> HttpResponse:
+    """What would have to move: a part that is fetched once the page stands, since it takes a while."""
+    place = clusters.cluster_for(request.user, cluster)
+    row = clusters.latest_snapshot(place)
+    if row is None:
+        raise Http404(f"no snapshot of {cluster} is known yet")
+    picture = clusters.open_snapshot(row)
+    ask, waiting = read_ask(request.GET.dict()), _waiting(request, picture)
+    if waiting is not None:
+        plan = asking.unlock(picture, waiting.key, by_mig=bool(waiting.profiles))
+    elif ask.shape is not None and not ask.is_empty:
+        plan = asking.make_room(picture, ask.shape)
+    else:
+        return HttpResponseBadRequest("name a shape, or a workload that waits")
+    context = {"cluster": place, "plan": plan, "sentence": tell_unblocking(plan), "waiting": waiting}
+    return render(request, "pages/what_if_room.html", context)
+
+
+@page
+def what_if_csv(request: HttpRequest, cluster: str) -> HttpResponse:
+    return _export(request, cluster, as_csv=True)
+
+
+@page
+def what_if_json(request: HttpRequest, cluster: str) -> HttpResponse:
+    return _export(request, cluster, as_csv=False)
+
+
+def _export(request: HttpRequest, cluster: str, *, as_csv: bool) -> HttpResponse:
+    place, row = newest(request, cluster)
+    picture = clusters.open_snapshot(row)
+    ask = read_ask(request.GET.dict())
+    verdicts = _verdicts(picture, ask, _waiting(request, picture))
+    if verdicts is None:
+        said = " ".join(ask.errors.values()) or "name a shape, or a workload that waits"
+        return HttpResponseBadRequest(said, content_type="text/plain; charset=utf-8")
+    rows = [_row(at, verdict) for at, verdict in enumerate(verdicts, 1)]
+    name = f"{place.name}-what-if-{row.pk}"
+    return csv_file(name, rows) if as_csv else json_file(name, place, row, "nodes", rows)
+
+
+def _row(at: int, verdict: Verdict) -> dict[str, Any]:
+    met = {rule.rule: rule.is_met for rule in verdict.rules}
+    return {
+        "rank": at,
+        "node": verdict.node,
+        "fits": verdict.fits,
+        "pods_that_fit": verdict.pods,
+        "gpus_free": verdict.free_gpus,
+        "score": round(verdict.score, 2),
+        "why_not": " ".join(rule.words for rule in verdict.broken),
+        **{f"rule_{name.replace('-', '_')}": met.get(name) for name in RULES},
+    }

@@ -1,0 +1,96 @@
+"""Questions that people ask about a snapshot again and again: where would it go, what would make room.
+
+The planner answers; the last answers are kept, since a page asks with every refresh. Planning is
+stopped after SECONDS, and one question is planned at a time, so that looking costs the server little.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar, cast
+
+from apps.planner.defrag import plan_unlock
+from apps.planner.mig.nodes import asked_profiles
+from apps.planner.mig.planning import plan_mig
+from apps.planner.plan import Plan
+from apps.planner.resources import demand_of
+from apps.planner.snapshot import Snapshot
+from apps.planner.waiting import group_pending
+from apps.planner.whatif import Shape, Verdict, rank_for_pod, rank_nodes, room_for
+
+SECONDS = 2.0
+MAX_MOVES = 50
+REMEMBERED = 8
+Answer = TypeVar("Answer")
+_lock = threading.Lock()
+_planning = threading.Lock()
+_answers: OrderedDict[tuple[int, str, object], tuple[Snapshot, object]] = OrderedDict()
+
+
+def rank(snapshot: Snapshot, shape: Shape) -> tuple[Verdict, ...]:
+    """Every node's verdict on a shape, the best node first."""
+    return _remember(snapshot, "rank", shape, lambda: rank_nodes(snapshot, shape))
+
+
+def rank_waiting(snapshot: Snapshot, key: str) -> tuple[Verdict, ...] | None:
+    """The same for a workload that waits, by its largest member; None if it does not wait."""
+    pods = dict(group_pending(snapshot)).get(key)
+    if pods is None:
+        return None
+    pod = max(pods, key=lambda one: (demand_of(one).gpus, sum(asked_profiles(one).values()), one.uid))
+    return _remember(snapshot, "rank-waiting", key, lambda: rank_for_pod(snapshot, pod))
+
+
+def make_room(snapshot: Snapshot, shape: Shape) -> Plan:
+    """What would have to move, or be cut anew, for all pods of a shape."""
+    return _plan(
+        snapshot,
+        "room",
+        shape,
+        lambda: room_for(snapshot, shape, max_moves=MAX_MOVES, deadline=_deadline()),
+    )
+
+
+def unlock(snapshot: Snapshot, key: str, *, by_mig: bool) -> Plan:
+    """What would let a waiting workload start. by_mig: it asks for MIG instances, so layouts are planned for
+    it, as if nothing else waited."""
+    return _plan(snapshot, "unlock", key, lambda: _unlock(snapshot, key, by_mig))
+
+
+def _unlock(snapshot: Snapshot, key: str, by_mig: bool) -> Plan:
+    if not by_mig:
+        return plan_unlock(snapshot, workload=key, max_moves=MAX_MOVES, deadline=_deadline())
+    others = {pod.uid for other, pods in group_pending(snapshot) if other != key for pod in pods}
+    alone = {uid: pod for uid, pod in snapshot.pods.items() if uid not in others}
+    asked = replace(snapshot, pods=alone)
+    return plan_mig(asked, max_moves=MAX_MOVES, deadline=_deadline())
+
+
+def _plan(snapshot: Snapshot, what: str, subject: object, find: Callable[[], Plan]) -> Plan:
+    with _planning:
+        return _remember(snapshot, what, subject, find)
+
+
+def _remember(snapshot: Snapshot, what: str, subject: object, find: Callable[[], Answer]) -> Answer:
+    key = (id(snapshot), what, subject)
+    with _lock:
+        known = _answers.get(key)
+        if known is not None and known[0] is snapshot:
+            _answers.move_to_end(key)
+            return cast(Answer, known[1])
+    found = find()
+    with _lock:
+        # The snapshot is kept with its answer, so its id cannot be given to another one meanwhile.
+        _answers[key] = (snapshot, found)
+        while len(_answers) > REMEMBERED:
+            _answers.popitem(last=False)
+    return found
+
+
+def _deadline() -> Callable[[], bool]:
+    end = time.monotonic() + SECONDS
+    return lambda: time.monotonic() >= end

@@ -1,0 +1,47 @@
+"""One sentence about what would let a waiting workload start, from a plan made for it.
+
+Not in here: making that plan (defrag, mig/planning).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from apps.planner.plan import Plan, Reconfiguration
+from apps.planner.wording import count
+
+MOST_NAMED = 3
+
+
+def tell_unblocking(plan: Plan) -> str:
+    """ "Moving ml/a and ml/b makes room on n1."; or why nothing within the limits would help."""
+    if not plan.unlocked:
+        return _tell_obstacle(plan)
+    where = list_names(sorted({hand_over.node for hand_over in plan.hand_overs}))
+    on = f" on {where}" if where else ""
+    moved = f"moving {list_names([move.pod for move in plan.moves])}" if plan.moves else ""
+    if plan.reconfigurations:
+        after = f" after {moved}" if moved else ""
+        return f"Cutting {_list_cuts(plan.reconfigurations)} anew{after} makes room{on}."
+    return f"{moved.capitalize()[:1]}{moved[1:]} makes room{on}." if moved else f"There is room{on} now."
+
+
+def _tell_obstacle(plan: Plan) -> str:
+    """The planner's own words, and the first pod that would have to leave and may not."""
+    said = plan.sentence or next((one.reason for one in plan.refused), "Nothing within the limits helps.")
+    blocker = next((one for one in plan.refused if one.reason.startswith("On ")), None)
+    return f"{said} {blocker.pod} stays. {blocker.reason}" if blocker else said
+
+
+def _list_cuts(cuts: Sequence[Reconfiguration]) -> str:
+    if len(cuts) > MOST_NAMED:
+        nodes = {cut.node for cut in cuts}
+        return f"{count(len(cuts), 'GPU')} of {count(len(nodes), 'node')}"
+    return list_names([f"GPU {cut.index} of {cut.node}" for cut in cuts])
+
+
+def list_names(names: Sequence[str]) -> str:
+    """ "a, b and c"; of many the first ones and how many more."""
+    if len(names) > MOST_NAMED:
+        return f"{', '.join(names[: MOST_NAMED - 1])} and {len(names) - MOST_NAMED + 1} more"
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))

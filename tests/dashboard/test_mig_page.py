@@ -1,0 +1,229 @@
+"""MIG on its page and on the node's: strips, demand, changes that hang, what is not told, nothing to show."""
+
+import csv
+import io
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from django.test import override_settings
+
+from apps.dashboard.mig_changes import follow_mig_changes
+from apps.dashboard.models import MigChange
+from apps.dashboard.reading.mig import look_at_mig, tell_demand
+from apps.dashboard.reading.mig_legal import read_legal
+from apps.plans.models import Plan
+from tests.dashboard.conftest import log_in, make_picture
+from tests.dashboard.pictures import Board
+from tests.dashboard.pictures_mig import mig_board, mig_labels, mig_node
+from tests.dashboard.test_grid_pages import text_of
+
+pytestmark = pytest.mark.django_db
+MIG = "/clusters/gpu-east-1/mig/"
+
+
+@pytest.fixture
+def mig(cluster):
+    """The cluster as it was 15 minutes ago, and as it is now."""
+    now = time.time()
+    for moment in (now - 900, now):
+        row = make_picture(cluster, replace(mig_board(now).snapshot(), taken_at=moment))
+        follow_mig_changes(row.pk)
+    return row
+
+
+def shown_on(person, path=MIG):
+    return text_of(log_in(person).get(path))
+
+
+def strip_of(client, name: str) -> str:
+    """The part of the page about one node."""
+    page = client.get(f"{MIG}?find={name}").content.decode()
+    return page.partition(f'id="m-{name}"')[2].partition("</li>\n\n")[0]
+
+
+def test_strips_tell_held_free_unknown_and_uncut_by_word_and_ground(viewer, mig):
+    client = log_in(viewer)
+    told = strip_of(client, "mig-01")
+    assert 'aria-label="GPU 0: 2g.20gb at 0 serving/ocr-svc-0, 1g.10gb at 2 serving/ocr-svc-1' in told
+    assert "1g.10gb at 3 free, 3g.40gb at 4 free" in told
+    assert "2 memory slices uncut from 6" in told
+    assert "still fits 1 × 1g.20gb or 1 × 1g.10gb" in told
+    assert 'class="cell free"' in told
+    assert 'class="uncut"' in told
+    assert 'class="cell dots"' not in told
+    untold = strip_of(client, "mig-02")
+    assert 'class="cell dots"' in untold
+    assert ">?</text>" in untold
+    assert "holder unknown on this node" in untold
+    assert "needs the whole node drained" in untold
+
+
+def test_a_node_of_which_only_numbers_are_known_has_no_strips(viewer, mig):
+    part = strip_of(log_in(viewer), "mig-03")
+    assert "only numbers are known" in part
+    assert '<svg class="strip"' not in part
+    assert "4 of 4 in use" in text_of(log_in(viewer).get(f"{MIG}?find=mig-03"))
+
+
+def test_demand_stands_beside_what_is_free_and_leads_to_one_plan(viewer, planner, mig):
+    page = shown_on(planner)
+    assert "6 pods wait for MIG instances. 2 × 7g.80gb are missing. Nothing uncut has room for them." in page
+    assert "7g.80gb 2 2 0 2 0 0 0 media/video-gen-0, media/video-gen-1 What if" in page
+    assert "3g.40gb 3 3" in page
+    assert "Plan a layout for what waits" in page
+    assert "Needs the role planner." not in page
+    refused = shown_on(viewer)
+    assert "Needs the role planner." in refused
+    form = log_in(planner).get(MIG).content.decode()
+    assert '<input type="hidden" name="goal" value="mig">' in form
+
+
+def test_an_open_plan_for_mig_is_shown_instead_of_the_button(planner, cluster, mig):
+    plan = Plan.objects.create(
+        cluster=cluster, created_by=planner, edited_by=planner, state="draft", request={"goal": "mig"}
+    )
+    page = shown_on(planner)
+    assert f"Review plan {plan.pk}" in page
+    assert "Plan a layout for what waits" not in page
+
+
+def test_stuck_changes_say_what_to_do(viewer, mig):
+    page = shown_on(viewer)
+    assert "mig-04 hangs in its MIG change “all-3g.40gb”: pending for 15 min" in page
+    assert "with operands paused (dcgm and device-plugin)" in page
+    assert "Setting the same label value again is no retry." in page
+    assert "mig-manager failed on mig-05 with the layout “all-9g”." in page
+    assert "mig-07 offers no GPUs: MIG-INVALID under mig.strategy=single." in page
+    assert "labels count 4 × 3g.40gb, the kubelet offers 2" in page
+    assert "operands paused : done GPUs cut anew : under way" in page
+    assert "not by an execution of the console" in page
+
+
+def test_a_change_that_has_only_begun_is_not_called_stuck(viewer, cluster):
+    now = time.time()
+    held = {"state": "pending", "dcgm": "paused-for-mig-change"}
+    for moment, labels in (
+        (now - 1500, {}),
+        (now - 1400, mig_labels(config="other", **held)),
+        (now - 300, mig_labels(config="a", **held)),
+        (now, mig_labels(config="a", **held)),
+    ):
+        board = Board(now=moment)
+        mig_node(board, "n-1", ". .", labels=labels)
+        follow_mig_changes(make_picture(cluster, board.snapshot()).pk)
+    page = shown_on(viewer)
+    assert "hangs" not in page
+    assert "to a · pending, begun 5 min ago" in page
+    board = Board(now=now)
+    mig_node(board, "n-1", ". .")
+    follow_mig_changes(make_picture(cluster, board.snapshot(taken_at=now + 1)).pk)
+    assert not MigChange.objects.exists()
+    assert "none under way" in shown_on(viewer)
+
+
+def test_without_anything_that_can_be_cut_the_page_says_why(viewer, cluster):
+    assert "No snapshot of this cluster yet" in shown_on(viewer)
+    board = Board(now=time.time())
+    board.node("n-1", ". . . .", model="L40S-48GB", code="")
+    make_picture(cluster, board.snapshot())
+    page = shown_on(viewer)
+    assert "No GPU here can be cut by MIG" in page
+    assert "kubectl get nodes -L nvidia.com/gpu.product -L nvidia.com/mig.capable" in page
+
+
+def test_gpus_that_could_be_cut_and_are_not_are_an_offer(viewer, cluster):
+    board = Board(now=time.time())
+    board.node("n-1", ". . . .")
+    make_picture(cluster, board.snapshot())
+    page = shown_on(viewer)
+    assert "Nobody uses MIG here" in page
+    assert "19 full layouts, 78 with 1g.20gb" in page
+
+
+@override_settings(SNAPSHOT_STALE_SECONDS=120)
+def test_an_old_picture_is_called_stale(viewer, cluster):
+    row = make_picture(cluster, mig_board(time.time()).snapshot())
+    type(row).objects.filter(pk=row.pk).update(taken_at=datetime.fromtimestamp(time.time() - 300, UTC))
+    assert "stale: as of 5 min ago" in shown_on(viewer)
+
+
+def test_filters_and_pages_stand_in_the_address(viewer, mig):
+    client = log_in(viewer)
+    only = text_of(client.get(f"{MIG}?only=untold"))
+    assert "2 nodes; each strip" in only
+    assert "1 node; each strip" in text_of(client.get(f"{MIG}?find=MIG-06"))
+    assert "No node matches this choice." in text_of(client.get(f"{MIG}?find=zzz"))
+    assert "8 nodes; each strip" in text_of(client.get(f"{MIG}?only=nonsense&page=99"))
+
+
+def test_many_nodes_come_in_pages(viewer, cluster):
+    board = Board(now=time.time())
+    for number in range(45):
+        mig_node(board, f"m-{number:03}", "mc")
+    make_picture(cluster, board.snapshot())
+    client = log_in(viewer)
+    first, last = (client.get(f"{MIG}?page={number}&only=cut").content.decode() for number in (1, 3))
+    assert first.count('class="strip"') == 20
+    assert last.count('class="strip"') == 5
+    assert "?only=cut&amp;page=2" in first
+
+
+def test_files_hold_every_gpu_and_every_profile(viewer, mig):
+    client = log_in(viewer)
+    rows = list(csv.DictReader(io.StringIO(client.get(f"{MIG[:-1]}.csv").content.decode())))
+    first = next(row for row in rows if row["node"] == "mig-01")
+    assert first["layout"] == "2g.20gb@0 1g.10gb@2 1g.10gb@3 3g.40gb@4"
+    assert first["held_by"] == "serving/ocr-svc-0 serving/ocr-svc-1"
+    told = client.get(f"{MIG[:-1]}.json").json()["mig"]
+    assert next(one for one in told["gpus"] if one["node"] == "mig-03")["layout"] is None
+    assert {one["profile"] for one in told["demand"]} == {"7g.80gb", "3g.40gb", "1g.10gb", "2g.20gb"}
+    demand = client.get(f"{MIG[:-1]}-demand.csv").content.decode()
+    assert "7g.80gb,2,2,0,2" in demand
+
+
+def test_names_from_the_cluster_cannot_write_into_the_page(viewer, cluster):
+    board = Board(now=time.time())
+    labels = mig_labels(config="<b>x</b>", state="failed")
+    mig_node(board, "n-1", "mc", labels=labels)
+    make_picture(cluster, board.snapshot())
+    page = log_in(viewer).get(MIG).content.decode()
+    assert "<b>x</b>" not in page
+    assert "&lt;b&gt;x&lt;/b&gt;" in page
+
+
+def test_the_sentence_tells_what_would_fit_uncut():
+    board = Board()
+    mig_node(board, "n-1", "mc")
+    board.pod("OC", None, 0, requests={"nvidia.com/mig-1g.10gb": 1})
+    sentence = tell_demand(look_at_mig(board.snapshot()))
+    assert sentence == (
+        "1 pod waits for MIG instances. 1 × 1g.10gb is missing. "
+        "Uncut memory slices have room for 1 × 1g.10gb."
+    )
+
+
+def test_legal_layouts_come_from_the_placement_table():
+    legal = read_legal("A30-24GB")
+    assert [words for _, words in legal.shown][0] == "4g.24gb"
+    assert (len(legal.shown), legal.full, legal.wide) == (5, 5, ())
+
+
+def test_the_node_page_shows_its_layout_and_who_holds_it(viewer, mig):
+    page = shown_on(viewer, "/clusters/gpu-east-1/nodes/mig-01/")
+    assert "2g.20gb at 0 ocr-svc-0" in page
+    assert "uncut from 6 2 memory slices" in page
+    untold = shown_on(viewer, "/clusters/gpu-east-1/nodes/mig-03/")
+    assert "0 free of 2 2 cut by MIG, not told which" in untold
+    assert "which GPU has which instance, and who holds it, is not" in untold
+    assert "pending for 15 min" in shown_on(viewer, "/clusters/gpu-east-1/nodes/mig-04/")
+
+
+def test_shared_gpus_are_drawn_as_slots(viewer, mig):
+    told = log_in(viewer).get("/clusters/gpu-east-1/nodes/ts-01/").content.decode()
+    assert 'aria-label="GPU 0: 2 of 4 slots in use, by lora-sweep, notebook"' in told
+    assert 'aria-label="GPU 1: 1 of 4 slots in use, by notebook"' in told
+    page = shown_on(viewer, "/clusters/gpu-east-1/nodes/ts-02/")
+    assert "4 slots a GPU, 3 of 8 in use" in page
+    assert "Which slot is on which GPU is not told on this node" in page
