@@ -103,6 +103,7 @@ def summarise(snapshot: Snapshot) -> dict[str, Any]:
         "pending": len(snapshot.pending_pods),
         "pending_gpus": _plain(sum(_asked(pod, None) for pod in snapshot.pending_pods)),
         "models": dict(models.most_common(50)),
+        "drifted": {node.name: node.drift[0] for node in snapshot.nodes.values() if node.drift},
         "warnings": sum(1 for node in snapshot.nodes.values() if node.warnings),
         "problems": len(snapshot.problems),
     }
