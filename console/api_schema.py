@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
+from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
 
 from apps.accounts.authentication import SAFE
+from apps.accounts.conditions import CONDITIONAL, tag_of, unchanged
 from apps.accounts.limits import Scope
 
 PROBLEM = {
@@ -37,6 +45,7 @@ PROBLEM = {
         "instance": "/api/v1/plans/12/propose/",
     },
 }
+NO_NUL = r"^[^\x00]*$"
 METHODS = ("get", "post", "put", "patch", "delete")
 WORDS = {
     "304": "It is as you have it: no body",
@@ -115,10 +124,30 @@ class ConsoleSchema(AutoSchema):
         return ways
 
 
+class SchemaView(APIView):
+    """The OpenAPI 3.1 document of all this."""
+
+    @extend_schema(operation_id="schema", responses=OpenApiTypes.OBJECT, parameters=CONDITIONAL)
+    def get(self, request: Request) -> Response:
+        document = the_document()
+        tag = tag_of(document)
+        return unchanged(request, tag) or Response(document, headers={"ETag": tag})
+
+
+@cache
+def the_document() -> dict[str, Any]:
+    """It follows from the code alone, so it is made once."""
+    return SchemaGenerator().get_schema(request=None, public=True)
+
+
 def describe_problems(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
     """Add the event stream, and tell for every operation which problems it answers with."""
     result["paths"]["/api/v1/events/"] = EVENTS
     result["components"].setdefault("schemas", {})["Problem"] = PROBLEM
+    for schema in result["components"]["schemas"].values():
+        if schema.get("additionalProperties") is False:
+            for one in schema["properties"].values():
+                _forbid_nul(one)
     names = set()
     for path in result["paths"].values():
         for method in METHODS:
@@ -136,12 +165,21 @@ def _describe(method: str, operation: dict[str, Any]) -> None:
         codes.add("409")
     if "If-Match" in headers:
         codes |= {"412", "428"} if headers["If-Match"].get("required") else {"412"}
+    for one in operation.get("parameters", []):
+        if one["in"] == "query":
+            _forbid_nul(one["schema"])
     answers = operation["responses"]
     for code in sorted(codes):
         answers.setdefault(code, _problem(WORDS[code], code))
     if "If-None-Match" in headers:
         answers.setdefault("304", {"description": WORDS["304"]})
     answers.setdefault("default", _problem("Any other problem"))
+
+
+def _forbid_nul(schema: dict[str, Any]) -> None:
+    """No text of ours may hold a NUL: the database cannot keep or compare it."""
+    if schema.get("type") == "string" and not {"pattern", "enum", "format"} & set(schema):
+        schema["pattern"] = NO_NUL
 
 
 def _problem(words: str, code: str = "") -> dict[str, Any]:

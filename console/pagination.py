@@ -45,8 +45,8 @@ class Pages(PageNumberPagination):
         ]
 
     def _number(self, request: Request, name: str, default: int) -> int:
-        text = request.query_params.get(name, "")
-        if text == "":
+        text = request.query_params.get(name)
+        if text is None:
             return default
         if not (text.isascii() and text.isdigit() and len(text) <= DIGITS and int(text) > 0):
             raise ValidationError({name: ["give a whole number from 1 on"]})

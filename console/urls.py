@@ -2,11 +2,11 @@
 
 from django.urls import include, path, re_path
 from django.views.generic import RedirectView
-from drf_spectacular.views import SpectacularJSONAPIView
 
 from apps.clusters.events import events
 from console.api_errors import no_such_address
 from console.api_router import router
+from console.api_schema import SchemaView
 from console.health import healthz, readyz
 
 handler400 = "console.api_errors.bad_request"
@@ -16,7 +16,7 @@ urlpatterns = [
     path("healthz", healthz, name="healthz"),
     path("readyz", readyz, name="readyz"),
     path("api/v1/events/", events, name="events"),
-    path("api/v1/schema/", SpectacularJSONAPIView.as_view(), name="schema"),
+    path("api/v1/schema/", SchemaView.as_view(), name="schema"),
     path("api/v1/docs/", RedirectView.as_view(pattern_name="reference")),
     path("api/v1/", include(router.urls)),
     re_path(r"^api/", no_such_address),

@@ -24,7 +24,7 @@ IF_MATCH = OpenApiParameter(
 )
 IF_MATCH_OPTIONAL = OpenApiParameter(
     "If-Match",
-    {"type": "string", "minLength": 1, "example": "*"},
+    {"type": "string", "example": "*"},
     OpenApiParameter.HEADER,
     description="Refuse with 412 if it is no longer what you looked at.",
 )

@@ -29,9 +29,9 @@ def read_moment(text: str) -> datetime:
 
 class MomentField(forms.CharField):
     def to_python(self, value: Any) -> Any:
-        text = super().to_python(value)
-        if not text:
+        if value is None:
             return None
+        text = super().to_python(value)
         try:
             return read_moment(text)
         except ValueError as error:

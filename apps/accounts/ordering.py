@@ -62,4 +62,4 @@ def _describe(fields: Sequence[str]) -> str:
 
 def _pattern(fields: Sequence[str]) -> str:
     one = f"-?({'|'.join(fields)})"
-    return f"^{one}(,{one})*$"
+    return f"^({one}(,{one})*)?$"

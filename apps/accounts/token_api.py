@@ -19,6 +19,7 @@ from apps.accounts.models import ApiToken, User
 from apps.accounts.ordering import Ordering
 from apps.accounts.queries import tokens_for
 from apps.accounts.sessions import logged_in_at
+from apps.accounts.strict import StrictSerializer
 from apps.accounts.tokens import create_token, ended_because, rename_token, revoke_token
 
 MOST_DAYS = 36500
@@ -72,7 +73,7 @@ class NewTokenSerializer(TokenSerializer):
         read_only_fields = fields
 
 
-class TokenRequestSerializer(serializers.Serializer):
+class TokenRequestSerializer(StrictSerializer):
     """clusters: names to limit it to; null or left out for every cluster that you see."""
 
     name = serializers.CharField(max_length=60)
@@ -85,7 +86,7 @@ class TokenRequestSerializer(serializers.Serializer):
     )
 
 
-class TokenNameSerializer(serializers.Serializer):
+class TokenNameSerializer(StrictSerializer):
     name = serializers.CharField(max_length=60)
 
 
@@ -142,14 +143,14 @@ class TokenViewSet(mixins.ListModelMixin, GenericViewSet):
     @extend_schema(request=TokenNameSerializer, responses=TokenSerializer, parameters=[IF_MATCH, ETAG])
     def partial_update(self, request: Request, pk: str) -> Response:
         """Give it another name. Only in the browser's session."""
-        wanted = _checked(TokenNameSerializer, request)
+        wanted = _checked(TokenNameSerializer, request, partial=True)
         token = self.get_object()
         require_match(request, _tag(token))
         renamed = rename_token(
             actor=cast(User, request.user),
             token_id=token.pk,
             check=lambda row: require_match(request, _tag(row)),
-            **wanted,
+            name=wanted.get("name", token.name),
         )
         return _told(renamed)
 
@@ -169,7 +170,7 @@ def _told(token: ApiToken) -> Response:
     return Response(TokenSerializer(token).data, headers={"ETag": _tag(token)})
 
 
-def _checked(kind: type[Any], request: Request) -> dict[str, Any]:
-    parsed = kind(data=request.data)
+def _checked(kind: type[Any], request: Request, *, partial: bool = False) -> dict[str, Any]:
+    parsed = kind(data=request.data, partial=partial)
     parsed.is_valid(raise_exception=True)
     return parsed.validated_data

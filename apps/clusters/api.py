@@ -72,6 +72,8 @@ def facts_tag(request: Request, row: Snapshot) -> str:
 
 
 class ClusterViewSet(ReadOnlyModelViewSet):
+    """Clusters that you see, by name. Credentials are never told."""
+
     queryset = Cluster.objects.none()
     serializer_class = ClusterSerializer
     lookup_field = "name"
@@ -100,7 +102,8 @@ class ClusterViewSet(ReadOnlyModelViewSet):
     @extend_schema(request=ClusterChangeSerializer, responses=ClusterSerializer, parameters=[IF_MATCH, ETAG])
     def partial_update(self, request: Request, name: str) -> Response:
         """Stop or start watching it. For its admins, in the browser."""
-        return self._change(services.set_cluster_active, _checked(ClusterChangeSerializer, request))
+        facts = _checked(ClusterChangeSerializer, request, partial=True)
+        return self._change(services.set_cluster_active, {"is_active": None, **facts})
 
     @extend_schema(request=CredentialSerializer, responses=ClusterSerializer, parameters=[IF_MATCH, ETAG])
     @action(detail=True, methods=["put"])
@@ -130,8 +133,8 @@ def _told(cluster: Cluster) -> Response:
     return Response(ClusterSerializer(cluster).data, headers={"ETag": _tag(cluster)})
 
 
-def _checked(kind: type[Any], request: Request) -> dict[str, Any]:
-    parsed = kind(data=request.data)
+def _checked(kind: type[Any], request: Request, *, partial: bool = False) -> dict[str, Any]:
+    parsed = kind(data=request.data, partial=partial)
     parsed.is_valid(raise_exception=True)
     return parsed.validated_data
 
@@ -147,6 +150,8 @@ class SnapshotFilter(django_filters.FilterSet):
 
 
 class SnapshotViewSet(ReadOnlyModelViewSet):
+    """Pictures of the clusters that you see, the newest first."""
+
     queryset = Snapshot.objects.none()
     serializer_class = SnapshotSerializer
     filterset_class = SnapshotFilter

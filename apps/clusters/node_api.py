@@ -119,7 +119,7 @@ class GpuViewSet(_RowsViewSet):
         """One row per physical GPU, by node and index unless ordered otherwise."""
         _, row = snapshot_asked(request)
         named = {key: plain_text(request, key) for key in ("node", "pool", "model", "uuid")}
-        index = whole_number(request, "index", -1, 1000)
+        index = whole_number(request, "index", -1, most=1000)
         healthy, state = yes_or_no(request, "is_healthy"), plain_text(request, "state")
         if state and state not in STATES:
             raise ValidationError({"state": [f"choose one of {', '.join(STATES)}"]})

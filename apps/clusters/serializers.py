@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from rest_framework import serializers
 
+from apps.accounts.strict import StrictSerializer
 from apps.clusters.gpu_facts import STATES
 from apps.clusters.models import Cluster, Snapshot
 
-LONGEST_KUBECONFIG = 256 * 1024
+LONGEST_KUBECONFIG = 64 * 1024
+"""Far more than one cluster needs; the page takes longer ones, with many clusters in them."""
 
 
 class ProblemSerializer(serializers.Serializer):
@@ -35,18 +37,18 @@ class ClusterSerializer(serializers.ModelSerializer):
         read_only_fields = fields
 
 
-class ClusterRequestSerializer(serializers.Serializer):
+class ClusterRequestSerializer(StrictSerializer):
     """kubeconfig: read once, never shown again; only server, CA and token or certificate are kept."""
 
     name = serializers.CharField(max_length=63)
     kubeconfig = serializers.CharField(max_length=LONGEST_KUBECONFIG, write_only=True)
 
 
-class ClusterChangeSerializer(serializers.Serializer):
+class ClusterChangeSerializer(StrictSerializer):
     is_active = serializers.BooleanField(help_text="false stops watching; what is known stays")
 
 
-class CredentialSerializer(serializers.Serializer):
+class CredentialSerializer(StrictSerializer):
     """is_rebuilt: the cluster was built anew under its old name, so its new identity is pinned."""
 
     kubeconfig = serializers.CharField(max_length=LONGEST_KUBECONFIG, write_only=True)

@@ -29,6 +29,7 @@ from apps.clusters.errors import (
 from apps.clusters.gateways import open_with
 from apps.clusters.models import Cluster, Snapshot
 from apps.clusters.notices import publish, publish_on_commit
+from apps.clusters.packing import Packer
 from apps.clusters.waking import wake_followers
 from apps.kube import errors as kube_errors
 from apps.kube import kubeconfig as kubeconfigs
@@ -117,15 +118,15 @@ def replace_credentials(
 @denials_recorded()
 @transaction.atomic(durable=True)
 def set_cluster_active(
-    *, actor: Any, cluster_id: int, is_active: bool, check: Check | None = None
+    *, actor: Any, cluster_id: int, is_active: bool | None, check: Check | None = None
 ) -> Cluster:
-    """Start or stop watching a cluster. Its rows stay. check: as for `replace_credentials`."""
+    """Start or stop watching a cluster (None: neither). Its rows stay. check: as in `replace_credentials`."""
     cluster = Cluster.objects.select_for_update(no_key=True).get(pk=cluster_id)
     if actor is not None:
         authorize(actor, Action.ADMINISTER, cluster, subject=cluster)
     if check is not None:
         check(cluster)
-    if cluster.is_active != is_active:
+    if is_active is not None and cluster.is_active != is_active:
         cluster.is_active = is_active
         cluster.save(update_fields=["is_active"])
         action = "cluster.activated" if is_active else "cluster.deactivated"
@@ -168,18 +169,19 @@ def record_snapshot(
     *,
     cluster_id: int,
     snapshot: Picture,
-    digest: str | None = None,
+    packer: Packer | None = None,
     problems: Sequence[dict[str, str]] = (),
 ) -> Snapshot:
     """Keep a picture. The same facts as the newest row only move that row's time on.
 
-    digest: as `pictures.Fingerprint` gives it, if the caller has it already.
+    packer: of a watch, which has packed the picture before this one.
     """
+    packer = packer or Packer()
     packed = PackedPicture(
         taken_at=snapshot.taken_at,
-        digest=digest or pictures.Fingerprint().digest(snapshot),
+        digest=packer.digest(snapshot),
         summary=pictures.summarise(snapshot),
-        body=pictures.pack(snapshot),
+        body=packer.pack(snapshot),
     )
     return record_packed(cluster_id=cluster_id, packed=packed, problems=problems)
 

@@ -44,6 +44,8 @@ class ExecutionFilter(django_filters.FilterSet):
 
 
 class ExecutionViewSet(ReadOnlyModelViewSet):
+    """Executions on the clusters that you see, the newest first."""
+
     queryset = Execution.objects.none()
     serializer_class = ExecutionSerializer
     filterset_class = ExecutionFilter

@@ -55,6 +55,8 @@ class PlanFilter(django_filters.FilterSet):
 
 
 class PlanViewSet(ReadOnlyModelViewSet):
+    """Plans for the clusters that you see, the newest first."""
+
     queryset = Plan.objects.none()
     serializer_class = PlanSerializer
     filterset_class = PlanFilter

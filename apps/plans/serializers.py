@@ -7,30 +7,33 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from apps.accounts.strict import StrictSerializer
 from apps.plans.models import Decision, Plan, PlanVersion
 from apps.plans.queries import current_version, progress_of
 from apps.plans.services.drafting import GOALS, MOST_MOVES, MOST_SECONDS
 
 
-class PlanRequestSerializer(serializers.Serializer):
+class PlanRequestSerializer(StrictSerializer):
     """What to plan. goal: free-nodes, unlock (room for what waits) or mig (GPUs cut anew for pods that wait
     for MIG instances). workload ("namespace/name") only for unlock; empty takes all that waits."""
 
     cluster = serializers.CharField(min_length=1, max_length=63, trim_whitespace=False)
     goal = serializers.ChoiceField(choices=[str(goal) for goal in GOALS])
-    workload = serializers.RegexField(r"^([^/\s]+/[^/\s]+)?$", max_length=320, allow_blank=True, default="")
+    workload = serializers.RegexField(
+        r"^([-.a-zA-Z0-9]+/[-._a-zA-Z0-9]+)?$", max_length=320, allow_blank=True, default=""
+    )
     max_moves = serializers.IntegerField(min_value=1, max_value=MOST_MOVES, default=50)
     seconds = serializers.FloatField(min_value=0.1, max_value=MOST_SECONDS, default=10)
 
 
-class RevisionSerializer(serializers.Serializer):
+class RevisionSerializer(StrictSerializer):
     """What to change in the request; a new version is computed and every decision is void."""
 
     max_moves = serializers.IntegerField(min_value=1, max_value=MOST_MOVES, required=False)
     seconds = serializers.FloatField(min_value=0.1, max_value=MOST_SECONDS, required=False)
 
 
-class RejectionSerializer(serializers.Serializer):
+class RejectionSerializer(StrictSerializer):
     digest = serializers.CharField(
         min_length=1,
         max_length=64,
@@ -40,7 +43,7 @@ class RejectionSerializer(serializers.Serializer):
     comment = serializers.CharField(max_length=2000, allow_blank=True, default="")
 
 
-class WithdrawalSerializer(serializers.Serializer):
+class WithdrawalSerializer(StrictSerializer):
     reason = serializers.CharField(max_length=2000, allow_blank=True, default="")
 
 

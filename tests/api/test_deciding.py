@@ -53,6 +53,7 @@ def test_a_plan_is_asked_for_computed_and_proposed(ada, east):
         ({"cluster": "east", "goal": "free-nodes", "max_moves": 0}, "max_moves"),
         ({"cluster": "east", "goal": "free-nodes", "max_moves": "many"}, "max_moves"),
         ({"cluster": "east", "goal": "free-nodes", "seconds": 1e9}, "seconds"),
+        ({"cluster": "east", "goal": "free-nodes", "max_move": 5}, "max_move"),
     ],
 )
 def test_a_value_that_cannot_be_used_is_named(ada, east, body, field, problem):
@@ -151,7 +152,8 @@ def test_a_plan_elsewhere_looks_absent(ada, west, problem):
     for path in (f"plans/{plan.pk}/", f"plans/{plan.pk}/comparison/", f"plans/{plan.pk + 99}/"):
         problem(ada.get(path), 404, "not-found")
     for verb in ("propose", "reject", "withdraw", "revise", "approve"):
-        problem(ada.post(f"plans/{plan.pk}/{verb}/", digest="x"), 404, "not-found")
+        body = {"digest": "x"} if verb == "reject" else {}
+        problem(ada.post(f"plans/{plan.pk}/{verb}/", **body), 404, "not-found")
     assert ada.get("plans/").json()["count"] == 0
     problem(ada.get("plans/999999999999999999/"), 404, "not-found")
     assert not AuditEntry.objects.filter(action="denied").exists()

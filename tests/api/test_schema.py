@@ -7,7 +7,13 @@ from drf_spectacular.drainage import GENERATOR_STATS
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.validation import validate_schema
 
-RESOURCES = {"clusters", "nodes", "snapshots", "fragmentation", "pending", "plans", "executions", "audit"}
+from console.api_router import router
+
+RESOURCES = {
+    *("clusters", "nodes", "gpus", "snapshots", "fragmentation", "pending", "what-if"),
+    *("plans", "executions", "audit", "tokens", "events", "schema"),
+}
+VERBS = {"get", "post", "put", "patch", "delete"}
 
 
 @pytest.fixture
@@ -24,6 +30,38 @@ def test_the_schema_is_made_without_errors_and_warnings(schema):
 
 def test_every_resource_is_in_it(schema):
     assert {path.split("/")[3] for path in schema["paths"]} >= RESOURCES
+
+
+def served():
+    """(method, path) of everything below /api/v1/ that the code answers, as the schema writes paths."""
+    for pattern in router.urls:
+        route = str(pattern.pattern)
+        if "format" in route or route == "^$":
+            continue
+        path = re.sub(r"\(\?P<(\w+)>[^/]*\)", r"{\1}", route.strip("^$")).replace("{pk}", "{id}")
+        for method in VERBS & set(getattr(pattern.callback, "actions", ())):
+            yield method, f"/api/v1/{path}"
+
+
+def test_the_schema_tells_exactly_what_the_code_answers(schema):
+    told = {
+        (method, path) for path, methods in schema["paths"].items() for method in methods if method in VERBS
+    }
+    beside = {("get", "/api/v1/events/"), ("get", "/api/v1/schema/")}
+    assert told == set(served()) | beside
+
+
+def test_every_operation_is_described_and_tells_its_problems_and_who_may_call_it(schema):
+    for path, methods in schema["paths"].items():
+        for method, operation in methods.items():
+            assert operation.get("description"), (method, path)
+            assert {"401", "403", "404", "429", "default"} <= set(operation["responses"]), (method, path)
+            assert {"session": []} in operation["security"], (method, path)
+    plan = schema["paths"]["/api/v1/plans/"]
+    assert {"token": ["plan:write"]} in plan["post"]["security"]
+    assert {"token": ["read"]} in plan["get"]["security"]
+    assert schema["paths"]["/api/v1/tokens/"]["post"]["security"] == [{"session": []}]
+    assert {"412", "428"} <= set(schema["paths"]["/api/v1/plans/{id}/revise/"]["post"]["responses"])
 
 
 def test_field_names_carry_their_units(schema):
