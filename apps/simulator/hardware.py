@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from apps.simulator.controllers.pace import now, to_text
+from apps.simulator.controllers.quantities import parse_quantity
 
 Json = dict[str, Any]
+log = logging.getLogger(__name__)
 
+MOST_DEVICES = 128  # of one node
 HARDWARE_ANNOTATION = "sim.gpu.internal/hardware"
 UNHEALTHY_ANNOTATION = "sim.gpu.internal/unhealthy"
 LINKS_ANNOTATION = "sim.gpu.internal/links"
@@ -92,7 +96,15 @@ def build_hardware(node: str, model: GpuModel, count: int) -> Hardware:
 
 def hardware_of(node: Json) -> Hardware | None:
     """From the node's annotation `sim.gpu.internal/hardware` ("MODEL:COUNT"), else from its labels
-    and capacity; None for a node without accelerators."""
+    and capacity; None for a node without accelerators, or whose claims no machine can have."""
+    try:
+        return _read_hardware(node)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        log.warning("the GPUs of node %s are not simulated: %r", node["metadata"]["name"], error)
+        return None
+
+
+def _read_hardware(node: Json) -> Hardware | None:
     meta = node["metadata"]
     text = (meta.get("annotations") or {}).get(HARDWARE_ANNOTATION, "")
     if text:
@@ -100,7 +112,7 @@ def hardware_of(node: Json) -> Hardware | None:
         model = MODELS[name]
         if (meta.get("annotations") or {}).get(LINKS_ANNOTATION) == "pcie":
             model = replace(model, near="PIX", switch="PHB", far="SYS")
-        return build_hardware(meta["name"], model, int(count or 8))
+        return _build_if_possible(meta["name"], model, count or "8")
     labels = meta.get("labels") or {}
     known = (meta.get("annotations") or {}).get(MATRIX_ANNOTATION, "")
     if known.lstrip().startswith("{"):
@@ -109,11 +121,20 @@ def hardware_of(node: Json) -> Hardware | None:
         # Shared devices: several holders each, which this device plugin does not hand out.
         return None
     capacity = (node.get("status") or {}).get("capacity") or {}
-    if int(capacity.get("nvidia.com/gpu", 0)):
-        return build_hardware(meta["name"], _nvidia_model(labels), int(capacity["nvidia.com/gpu"]))
-    if int(capacity.get("huawei.com/Ascend910", 0)):
-        return build_hardware(meta["name"], MODELS["ascend910b"], int(capacity["huawei.com/Ascend910"]))
+    if "nvidia.com/gpu" in capacity:
+        return _build_if_possible(meta["name"], _nvidia_model(labels), capacity["nvidia.com/gpu"])
+    if "huawei.com/Ascend910" in capacity:
+        model = MODELS["ascend910b"]
+        return _build_if_possible(meta["name"], model, capacity["huawei.com/Ascend910"])
     return None
+
+
+def _build_if_possible(node: str, model: GpuModel, count: str) -> Hardware | None:
+    """None for no devices. So many that no machine has them stay numbers of the API, without devices."""
+    wanted = parse_quantity(str(count), model.resource)
+    if wanted > MOST_DEVICES:
+        raise ValueError(f"{wanted} devices, of at most {MOST_DEVICES}")
+    return build_hardware(node, model, wanted) if wanted else None
 
 
 def labels_for(node: str, hardware: Hardware | None) -> dict[str, str]:

@@ -11,6 +11,7 @@ BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 PATTERN = re.compile(r"^([+-]?(?:\d+\.?\d*|\.\d+))(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E|[eE][+-]?\d+)?$")
 COMPLAINT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+MOST_EXPONENT = 100
 NANO = Decimal(1).scaleb(-9)
 
 
@@ -24,6 +25,8 @@ def parse_quantity(text: str) -> Decimal:
     if suffix in BINARY:
         return number * (1024 ** BINARY[suffix])
     exponent = DECIMAL[suffix] if suffix in DECIMAL else int(suffix[1:])
+    if abs(exponent) > MOST_EXPONENT:
+        raise ValueError(COMPLAINT)  # a real server works on such a number until its request times out
     return number.scaleb(exponent).quantize(NANO, ROUND_UP) if exponent < 0 else number.scaleb(exponent)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from apps.simulator.controllers.scheduler.cache import NodeFacts, PodFacts, SchedulerCache
 from apps.simulator.controllers.scheduler.filters import Decision, check_node
 from apps.simulator.controllers.scheduler.scores import score_nodes
-from apps.simulator.hardware import GpuModel, build_hardware
+from apps.simulator.hardware import MOST_DEVICES, GpuModel, build_hardware
 from apps.simulator.scenes.builder import Json, SceneBuilder
 from apps.simulator.scenes.owners import Owner, make_template
 
@@ -59,6 +59,8 @@ def _add_nodes(scene: SceneBuilder, path: str) -> int:
     total = 0
     for line, row in _rows(path, _NODE_COLUMNS):
         count = _whole(path, line, row, "gpu")
+        if count > MOST_DEVICES:
+            raise ValueError(f"{path} line {line}: gpu is {count}, a node has at most {MOST_DEVICES}")
         room = {
             "cpu": f"{_whole(path, line, row, 'cpu_milli')}m",
             "memory": f"{_whole(path, line, row, 'memory_mib')}Mi",

@@ -153,3 +153,24 @@ async def test_a_workload_that_can_save_answers_a_checkpoint_request_once():
             "defrag.gpu.internal/checkpoint-done"
             not in (await driver.pod("cannot"))["metadata"]["annotations"]
         )
+
+
+@pytest.mark.parametrize("claim", ["99999999", "1e30"])
+async def test_a_claim_of_absurdly_many_gpus_hangs_nobody(claim):
+    async with running(make_nodes(1).build()) as driver:
+        status = {"capacity": {"cpu": "8", "memory": "32Gi", "pods": "110", "nvidia.com/gpu": claim}}
+        await driver.client.create(NODES, "", {"metadata": {"name": "liar"}, "status": status})
+        await until_taints(driver, "liar", set())
+        assert (await driver.node("liar"))["status"]["allocatable"]["nvidia.com/gpu"] == claim
+        await driver.create_pod("one", 1, nodeSelector={"kubernetes.io/hostname": "gpu-1"})
+        await driver.until_phase("one", "Running")
+
+
+async def test_annotations_of_no_use_hang_nobody():
+    async with running(make_nodes(1).build()) as driver:
+        await driver.annotate_node("gpu-1", hardware="warp-drive:8")
+        body = {"metadata": {"name": "odd", "annotations": {"sim.gpu.internal/hardware": "h800:many"}}}
+        await driver.client.create(NODES, "", body)
+        await until_taints(driver, "odd", set())
+        await driver.create_pod("one", 1, nodeSelector={"kubernetes.io/hostname": "gpu-1"})
+        await driver.until_phase("one", "Running")
