@@ -10,9 +10,11 @@ import uvicorn
 from django.conf import settings
 from django.db import connection
 from django.test import Client
+from django.utils import timezone
 from redis import Redis
 
 from apps.accounts.models import RoleGrant
+from apps.accounts.tokens import create_token, revoke_token
 from apps.clusters import events
 from apps.clusters.notices import CHANNEL, publish
 from tests.plans.situations import make_cluster, person
@@ -41,14 +43,14 @@ def server():
 class Stream:
     """One reader's connection."""
 
-    def __init__(self, port, user=None, query=""):
-        headers = {}
+    def __init__(self, port, user=None, query="", method="GET", token=""):
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
         if user is not None:
             self.browser = Client()
             self.browser.force_login(user)
             headers["Cookie"] = f"sessionid={self.browser.cookies['sessionid'].value}"
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-        self.connection.request("GET", f"/api/v1/events/{query}", headers=headers)
+        self.connection.request(method, f"/api/v1/events/{query}", headers=headers)
         self.answer = self.connection.getresponse()
 
     def block(self):
@@ -133,6 +135,52 @@ def test_a_heartbeat_comes_and_whoever_lost_his_right_is_let_go(server, monkeypa
         blocks = [stream.block() for _ in range(6)]
         assert blocks[-1] is None, blocks
         stream.close()
+
+
+def ends(stream):
+    blocks = [stream.block() for _ in range(6)]
+    stream.close()
+    return blocks[-1] is None
+
+
+def make_token(user, **facts):
+    wish = {"name": "listener", "scopes": ["read"], "valid_days": 1, "logged_in_at": timezone.now()}
+    return create_token(actor=user, **{**wish, **facts})
+
+
+def test_a_stream_ends_with_the_password_that_its_session_was_begun_with(server, monkeypatch):
+    monkeypatch.setattr(events, "HEARTBEAT_SECONDS", 0.3)
+    user = person("ada", "viewer", cluster=make_cluster("east"))
+    stream = Stream(server, user).opened()
+    assert stream.block() == ": still here"
+    user.set_password("another long password")
+    user.save()
+    assert ends(stream)
+
+
+def test_a_token_listens_to_its_clusters_until_it_is_revoked(server, monkeypatch):
+    monkeypatch.setattr(events, "HEARTBEAT_SECONDS", 0.3)
+    make_cluster("east"), make_cluster("west")
+    user = person("ada", "viewer")
+    token, secret = make_token(user, clusters=["west"])
+    stream = Stream(server, token=secret).opened()
+    wait_for(lambda: subscriptions() == 1, "the subscription")
+    publish("east", "plan", {"plan": 1})
+    publish("west", "plan", {"plan": 2})
+    heard = [stream.block() for _ in range(3)]
+    assert [one for one in heard if one.startswith("event")] == [
+        'event: plan\ndata: {"cluster": "west", "plan": 2}'
+    ]
+    revoke_token(actor=user, token_id=token.pk)
+    assert ends(stream)
+    for facts, status in (({"token": secret}, 401), ({"token": "gdc_none"}, 401), ({"method": "PUT"}, 405)):
+        refused = Stream(server, **facts)
+        assert refused.answer.status == status
+        assert refused.answer.getheader("Content-Type") == "application/problem+json"
+        refused.close()
+    blind = Stream(server, token=make_token(user, name="blind", scopes=["plan:write"])[1])
+    assert blind.answer.status == 403
+    blind.close()
 
 
 def test_open_streams_hold_no_database_connection(server):

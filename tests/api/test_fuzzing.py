@@ -11,6 +11,7 @@ from django.core.handlers.wsgi import WSGIHandler
 from django.test import Client
 from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
+from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi import checks
@@ -33,7 +34,7 @@ CHECKS = [
     checks.positive_data_acceptance,
 ]
 CONFIG = Path(__file__).parents[2] / "schemathesis.toml"
-EXAMPLES = 4
+EXAMPLES = 3
 CSRF = "t" * 32
 
 
@@ -77,8 +78,7 @@ def test_generated_requests_meet_no_failure(everyone, mode):
     for result in schema.exclude(path="/api/v1/events/").get_all_operations():
         operation = result.ok()
         takes_token = any("token" in way for way in operation.definition.raw["security"])
-        _probe(operation, mode, token if takes_token else session)
-        count += 1
+        count += _probe(operation, mode, token if takes_token else session)
     assert count >= 35
 
 
@@ -95,4 +95,8 @@ def _probe(operation, mode, caller):
         answer = case.call(**caller)
         case.validate_response(answer, checks=CHECKS)
 
-    probe()
+    try:
+        probe()
+    except Unsatisfiable:
+        return 0  # it takes nothing that could be wrong
+    return 1
