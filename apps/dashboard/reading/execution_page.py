@@ -49,6 +49,7 @@ KIND_WORDS: Mapping[str, str] = {
     StepKind.STEER: "Steer",
     StepKind.EVICT_POD: "Evict",
     StepKind.AWAIT_REPLACEMENT: "Replacement",
+    StepKind.RECONFIGURE_MIG: "Cut anew",
     StepKind.HAND_OVER: "Hand over",
     StepKind.RELEASE: "Release",
 }
@@ -60,7 +61,7 @@ MOVE_KINDS = (
     StepKind.AWAIT_REPLACEMENT,
     StepKind.RELEASE,
 )
-NODE_KINDS = (StepKind.CORDON_NODE, StepKind.HAND_OVER, StepKind.RELEASE)
+NODE_KINDS = (StepKind.CORDON_NODE, StepKind.RECONFIGURE_MIG, StepKind.HAND_OVER, StepKind.RELEASE)
 DONE = {StepState.VERIFIED, StepState.SUPERSEDED, StepState.COMPENSATED}
 UNDER_WAY = {StepState.INTENT, StepState.ISSUED, StepState.COMPENSATING}
 STUCK = {StepState.BLOCKED, StepState.FAILED}
@@ -215,7 +216,7 @@ def list_blocked(steps: Iterable[Step], since: Mapping[int, datetime]) -> list[B
             runbook=step.observed.get("runbook", ""),
         )
         for step in steps
-        if step.state in STUCK
+        if step.state in STUCK or step.observed.get("needs_person")
     ]
 
 

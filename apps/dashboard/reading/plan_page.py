@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from apps.dashboard.reading.cuts import NodeCuts
 from apps.dashboard.reading.marks import Mark
 from apps.dashboard.reading.times import duration, gpu_time, seconds_since
 from apps.dashboard.reading.words import listing, plural
@@ -78,17 +79,28 @@ def tell_facts(plan: Plan, version: PlanVersion, changes: Sequence[str] | None) 
     age = duration(seconds_since(version.snapshot_taken_at) or 0)
     fits = "" if changes is None else ", still matches" if not changes else ", no longer matches"
     number = version.snapshot_id or "no longer kept"
+    moved = Fact(
+        "Moves",
+        f"{len(plan.moves)}, in {plural(waves, 'wave')}" if waves else "none",
+        f"{plural(gpus, 'GPU')}, {plural(workloads, 'workload')}"
+        if plan.goal is not Goal.MIG
+        else plural(workloads, "workload"),
+    )
+    cut = [_tell_cuts(plan)] if plan.reconfigurations else []
     return [
         Fact("Gain", gain(plan), _gain_note(plan)),
-        Fact(
-            "Moves",
-            f"{len(plan.moves)}, in {plural(waves, 'wave')}",
-            f"{plural(gpus, 'GPU')}, {plural(workloads, 'workload')}",
-        ),
+        *cut,
+        moved,
         Fact("Distance from optimum", *_distance(plan)),
         Fact("Cost", gpu_time(plan.cost), "of work lost, weighted", COST_WORDS),
         Fact("Snapshot", f"{age} old", f"number {number}{fits}"),
     ]
+
+
+def _tell_cuts(plan: Plan) -> Fact:
+    nodes = dict.fromkeys(one.node for one in plan.reconfigurations)
+    note = f"on {listing(list(nodes), 3)}, cordoned meanwhile"
+    return Fact("Cut anew", plural(len(plan.reconfigurations), "GPU"), note)
 
 
 def gain(plan: Plan) -> str:
@@ -98,6 +110,8 @@ def gain(plan: Plan) -> str:
 
 
 def _gain_note(plan: Plan) -> str:
+    if plan.goal is Goal.MIG:
+        return plan.sentence
     if plan.unlocked:
         names = [key.partition("/")[2] or key for key in plan.unlocked]
         return f"unlocks {listing(names, 3)} ({plural(plan.unlocked_gpus, 'GPU')})"
@@ -109,6 +123,8 @@ def _distance(plan: Plan) -> tuple[str, str]:
     what = (
         f"at most {bound} nodes"
         if plan.goal is Goal.FREE_NODES
+        else f"at least {plural(int(plan.lower_bound), 'GPU')} cut anew"
+        if plan.goal is Goal.MIG
         else f"at least {plural(int(plan.lower_bound), 'move')}"
     )
     if plan.proven_optimal:
@@ -173,6 +189,7 @@ def check_decision(
     may_approve: bool,
     changes: Sequence[str],
     lines: Sequence[MoveLine],
+    cuts: Sequence[NodeCuts] = (),
     is_stale_view: bool,
 ) -> list[Check]:
     """Everything that the approval will ask again, as far as it can be seen now."""
@@ -188,7 +205,8 @@ def check_decision(
         )
     else:
         checks.append(Check("ok", "The snapshot still matches the cluster"))
-    checks.append(_check_dry_runs(lines))
+    checks += [_check_dry_runs(lines)] if lines or not cuts else []
+    checks += [_check_cuts(one) for one in cuts]
     if part:
         checks.append(Check("bad", f"You {part} this plan: somebody else must approve it", True))
     else:
@@ -209,9 +227,20 @@ def _check_dry_runs(lines: Sequence[MoveLine]) -> Check:
     return Check("ok", f"Dry run: all {len(lines)} evictions would be allowed")
 
 
-def tell_refusals(lines: Sequence[MoveLine]) -> str:
-    """What an approver should know before the button: evictions that the API server would refuse now."""
+def _check_cuts(cuts: NodeCuts) -> Check:
+    if cuts.verdict is None:
+        return Check("warn", f"Nobody has looked yet whether {cuts.node} can be cut anew")
+    if cuts.is_refused:
+        return Check("bad", f"{cuts.node} cannot be cut anew now, see the table")
+    return Check("warn" if "a person decides" in cuts.message else "ok", f"{cuts.node}: {cuts.message}")
+
+
+def tell_refusals(lines: Sequence[MoveLine], cuts: Sequence[NodeCuts] = ()) -> str:
+    """What an approver should know before the button: what would be refused now."""
     refused = [str(line.move.order) for line in lines if line.dry_run and line.dry_run[1] == "bad"]
+    nodes = [one.node for one in cuts if one.is_refused]
+    if nodes:
+        return f"{listing(nodes, 6)} cannot be cut anew as things are. Started like this, nothing is touched."
     if not refused:
         return ""
     which = f"{'move' if len(refused) == 1 else 'moves'} {listing(refused, 6)}"

@@ -13,6 +13,7 @@ from apps.accounts import queries as accounts
 from apps.accounts.rights import Action
 from apps.clusters import queries as clusters
 from apps.dashboard.drawings.moves import draw_moves, draw_strip_after, draw_strip_before
+from apps.dashboard.reading.cuts import NodeCuts, list_cuts, tell_what
 from apps.dashboard.reading.keys import key_of
 from apps.dashboard.reading.look import look_at
 from apps.dashboard.reading.marks import Mark
@@ -66,6 +67,8 @@ class PlanPicture:
     plan: Plan | None = None
     facts: Sequence[Fact] = ()
     waves: Sequence[Wave] = ()
+    cuts: Sequence[NodeCuts] = ()
+    what: str = ""
     map: SafeString | str = ""
     minis: Sequence[Mini] = ()
     undrawn: int = 0
@@ -121,19 +124,28 @@ def _draw_version(row: PlanRow, version: PlanVersion, user: Any, *, may_approve:
     lines = [line for wave in waves for line in wave.lines]
     newest = clusters.latest_snapshot(row.cluster)
     is_old = age_of(newest.taken_at if newest else None).state == "stale"
+    cuts = list_cuts(plan, snapshot, found={one.pod_uid: one for one in dry_runs})
     checks = check_decision(
-        row, user, may_approve=may_approve, changes=changes or (), lines=lines, is_stale_view=is_old
+        row,
+        user,
+        may_approve=may_approve,
+        changes=changes or (),
+        lines=lines,
+        cuts=cuts,
+        is_stale_view=is_old,
     )
     return {
         "version": version,
         "plan": plan,
         "facts": tell_facts(plan, version, changes),
         "waves": waves,
+        "cuts": cuts,
+        "what": tell_what(plan),
         "changes": changes or (),
         "checks": checks,
         "blocked": _why_blocked(row, checks),
-        "refusals": tell_refusals(lines),
-        "awaits_dry_run": row.state == PlanState.PROPOSED and len(dry_runs) < len(plan.moves),
+        "refusals": tell_refusals(lines, cuts),
+        "awaits_dry_run": row.state == PlanState.PROPOSED and len(dry_runs) < len(plan.moves) + len(cuts),
         "decision": row.decisions.filter(version=version).select_related("decided_by").first(),
         "runs": list(executions.executions_of(row)),
         "dry_run_at": max((one.at for one in dry_runs), default=None),

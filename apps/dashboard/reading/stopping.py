@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from apps.dashboard.reading.execution_page import DONE
 from apps.dashboard.reading.words import plural
+from apps.executions.flow import is_relaying
 from apps.executions.models import Execution, Step
 from apps.executions.states import StepKind, StepState
 
@@ -37,9 +38,15 @@ def tell_stopping(execution: Execution, steps: Sequence[Step]) -> Stopping:
         )
     else:
         stay = "No pod has moved yet."
+    relaying = [step.params["node"] for step in steps if is_relaying(step)]
+    back = (
+        f" mig.config of {', '.join(relaying)} gets its earlier value; the earlier layout is waited for."
+        if relaying
+        else ""
+    )
     ours = f"our holds, gates and {plural(cordons, 'cordon')}"
     return Stopping(
         pause=f"starts nothing new and keeps {ours}{until}.{fly}",
-        cancel=f"starts nothing new, then releases {ours}.{fly} {stay}",
-        roll_back=f"undoes {ours} and restores labels.{fly} {stay} Evictions can’t be undone.",
+        cancel=f"starts nothing new, then releases {ours}.{fly}{back} {stay}",
+        roll_back=f"undoes {ours} and restores labels.{fly}{back} {stay} Evictions can’t be undone.",
     )

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_POST
 
 from apps.accounts.errors import Denied, NotVisible
 from apps.clusters import queries as clusters
+from apps.dashboard.reading.cuts import list_cuts
 from apps.dashboard.reading.events import list_events
 from apps.dashboard.reading.execution_page import (
     KIND_WORDS,
@@ -116,6 +117,7 @@ def _draw(row: Execution) -> dict[str, Any]:
         "progress": count_progress(steps),
         "has_steps": bool(steps),
         "waves": list_moves(steps, plan, marks, row.started_at),
+        "cuts": list_cuts(plan, snapshot, steps=steps),
         "nodes": list_nodes(steps, kinds, row.started_at),
         "move_heads": [KIND_WORDS[kind] for kind in MOVE_KINDS],
         "node_heads": [KIND_WORDS[kind] for kind in kinds],
