@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 LEASE_NAMESPACE = "kube-node-lease"
 _HEARTBEATS_PER_REPORT = 12
+_INTRODUCED_AT_ONCE = 16
 
 
 class KubeletFleet:
@@ -35,6 +36,8 @@ class KubeletFleet:
         self._pods = context.informers.store(PODS)
         self._nodes = context.informers.store(NODES)
         self._beats = 0
+        # A thousand new connections at once would time out before the server has greeted them all.
+        self._introducing = asyncio.Semaphore(_INTRODUCED_AT_ONCE)
 
     def _on_node(self, change: Change) -> None:
         name = change.object["metadata"]["name"]
@@ -58,11 +61,12 @@ class KubeletFleet:
             self._introduce_soon(agent)
 
     async def _introduce(self, agent: NodeAgent) -> None:
-        try:
-            await self._renew(agent)
-            await agent.report()
-        except (ApiError, *QUIET_ERRORS) as error:
-            log.warning("kubelet of %s could not report: %s", agent.name, error)
+        async with self._introducing:
+            try:
+                await self._renew(agent)
+                await agent.report()
+            except (ApiError, *QUIET_ERRORS) as error:
+                log.warning("kubelet of %s could not report: %s", agent.name, error)
 
     def _on_pod(self, change: Change) -> None:
         agent = self._agents.get(node_of(change.object))
