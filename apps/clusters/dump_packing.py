@@ -17,6 +17,7 @@ from typing import Any
 from apps.clusters import pictures
 from apps.clusters.dumps import read_dump_texts, read_file
 from apps.clusters.errors import BadDump
+from apps.clusters.packing import Packer
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 120
@@ -63,12 +64,13 @@ def main(words: Sequence[str]) -> int:
     except BadDump as error:
         print(error, file=sys.stderr)
         return 2
+    packer = Packer()
     head = {
         "taken_at": picture.taken_at,
-        "digest": pictures.Fingerprint().digest(picture),
+        "digest": packer.digest(picture),
         "summary": pictures.summarise(picture),
     }
-    sys.stdout.buffer.write(json.dumps(head).encode() + b"\n" + pictures.pack(picture))
+    sys.stdout.buffer.write(json.dumps(head).encode() + b"\n" + packer.pack(picture))
     return 0
 
 

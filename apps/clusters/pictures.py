@@ -1,80 +1,31 @@
-"""How a snapshot is stored: packed body, digest, and the few numbers that lists show.
+"""A snapshot as it is kept: its packed body, and the few numbers that lists show.
 
-Pure functions over the planner's snapshot; no rows here.
+Over the planner's snapshot alone; no rows here.
 """
 
 from __future__ import annotations
 
-import hashlib
-import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable
 from typing import Any
 
-import msgspec
-
+from apps.clusters.packing import Opener, Packer
 from apps.planner.inventory import Node, Pod
 from apps.planner.resources import demand_of
 from apps.planner.rooms import is_open_node
 from apps.planner.snapshot import Snapshot
 
-FAST = 1
-_encode = msgspec.json.Encoder().encode
-_decoder = msgspec.json.Decoder(Snapshot)
+_opener = Opener()
 
 
 def pack(snapshot: Snapshot) -> bytes:
-    return zlib.compress(_encode(snapshot), FAST)
+    """For one snapshot; use a `Packer` for those of a watch."""
+    return Packer().pack(snapshot)
 
 
 def unpack(body: bytes | memoryview) -> Snapshot:
-    return _decoder.decode(zlib.decompress(bytes(body)))
-
-
-class Fingerprint:
-    """Digests snapshots by the facts that matter: not when they were taken, not bare revisions.
-
-    Remembers each object's part, so that the next snapshot of the same watch costs what has changed.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, str], tuple[object, bytes]] = {}
-
-    def digest(self, snapshot: Snapshot) -> str:
-        """sha256 in hex."""
-        parts = {
-            "nodes": snapshot.nodes,
-            "pods": snapshot.pods,
-            "workloads": snapshot.workloads,
-            "budgets": snapshot.budgets,
-            "gangs": snapshot.gangs,
-        }
-        known, self._known = self._known, {}
-        whole = hashlib.sha256(_encode([snapshot.cluster, snapshot.problems]))
-        for section, members in parts.items():
-            for key in sorted(members):
-                whole.update(self._part(section, key, members[key], known))
-        return whole.hexdigest()
-
-    def _part(
-        self,
-        section: str,
-        key: str,
-        member: object,
-        known: Mapping[tuple[str, str], tuple[object, bytes]],
-    ) -> bytes:
-        entry = known.get((section, key))
-        if entry is None or entry[0] is not member:
-            facts = _without_clockwork(member) if isinstance(member, Node) else member
-            entry = (member, hashlib.sha256(_encode([section, key, facts])).digest())
-        self._known[(section, key)] = entry
-        return entry[1]
-
-
-def _without_clockwork(node: Node) -> Node:
-    topology = node.topology and replace(node.topology, observed_at=None)
-    return replace(node, resource_version="", holdings_observed_at=None, topology=topology)
+    """Objects that the snapshot opened before had as well are shared with it."""
+    return _opener.open(body)
 
 
 def summarise(snapshot: Snapshot) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from apps.clusters.errors import (
 from apps.clusters.gateways import open_with
 from apps.clusters.models import Cluster, Snapshot
 from apps.clusters.notices import publish, publish_on_commit
+from apps.clusters.packing import Packer
 from apps.clusters.waking import wake_followers
 from apps.kube import errors as kube_errors
 from apps.kube import kubeconfig as kubeconfigs
@@ -168,18 +169,19 @@ def record_snapshot(
     *,
     cluster_id: int,
     snapshot: Picture,
-    digest: str | None = None,
+    packer: Packer | None = None,
     problems: Sequence[dict[str, str]] = (),
 ) -> Snapshot:
     """Keep a picture. The same facts as the newest row only move that row's time on.
 
-    digest: as `pictures.Fingerprint` gives it, if the caller has it already.
+    packer: of a watch, which has packed the picture before this one.
     """
+    packer = packer or Packer()
     packed = PackedPicture(
         taken_at=snapshot.taken_at,
-        digest=digest or pictures.Fingerprint().digest(snapshot),
+        digest=packer.digest(snapshot),
         summary=pictures.summarise(snapshot),
-        body=pictures.pack(snapshot),
+        body=packer.pack(snapshot),
     )
     return record_packed(cluster_id=cluster_id, packed=packed, problems=problems)
 

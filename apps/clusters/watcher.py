@@ -20,7 +20,7 @@ from apps.clusters.errors import ClusterError
 from apps.clusters.expectations import Expectations
 from apps.clusters.gateways import open_gateway
 from apps.clusters.models import Cluster
-from apps.clusters.pictures import Fingerprint
+from apps.clusters.packing import Packer
 from apps.clusters.queries import active_clusters
 from apps.kube import errors as kube_errors
 from apps.kube.kubernetes_gateway import KubernetesGateway
@@ -42,7 +42,7 @@ class ClusterWatcher:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"watcher-{cluster.name}", daemon=True)
         self._translator = Translator()
-        self._fingerprint = Fingerprint()
+        self._packer = Packer()
         self._expectations = Expectations(cluster.pk)
         self._snapshot_id: int | None = None
         self._digest = ""
@@ -138,11 +138,11 @@ class ClusterWatcher:
             self._cluster.name, watch.objects(), taken_at=fresh_at, problems=said
         )
         picture = self._expectations.judge(picture)
-        digest = self._fingerprint.digest(picture)
+        digest = self._packer.digest(picture)
         if digest == self._digest and not self._told:
             return  # news that change no fact, such as a node's own heartbeat
         row = services.record_snapshot(
-            cluster_id=self._cluster.pk, snapshot=picture, digest=digest, problems=problems
+            cluster_id=self._cluster.pk, snapshot=picture, packer=self._packer, problems=problems
         )
         self._snapshot_id, self._digest, self._told = row.pk, digest, ""
         self._beat_at = time.monotonic()

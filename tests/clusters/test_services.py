@@ -14,7 +14,8 @@ from apps.clusters import queries, services
 from apps.clusters.errors import AlreadyRegistered, BadKubeconfig, BadName, ConnectionFailed, NameTaken
 from apps.clusters.gateways import open_gateway
 from apps.clusters.models import Cluster, Snapshot
-from apps.clusters.pictures import Fingerprint, pack, summarise, unpack
+from apps.clusters.packing import Packer
+from apps.clusters.pictures import pack, summarise, unpack
 from apps.kube.gateway import BUDGETS, NODES, PODS
 from apps.kube.translate import build_snapshot
 from tests.kube.objects import node, owned, pod
@@ -157,14 +158,14 @@ def test_an_older_picture_never_becomes_the_newest(cluster):
 def test_a_digest_stands_for_the_facts(cluster):
     found = picture(pod("a", on="node-a"))
     node_a = found.nodes["node-a"]
-    prints = Fingerprint()
+    prints = Packer()
     digest = prints.digest(found)
     beat = dataclasses.replace(node_a, resource_version="999", holdings_observed_at=5.0)
     assert prints.digest(dataclasses.replace(found, taken_at=9.0, nodes={"node-a": beat})) == digest
     cordoned = dataclasses.replace(node_a, unschedulable=True)
     assert prints.digest(dataclasses.replace(found, nodes={"node-a": cordoned})) != digest
     assert prints.digest(dataclasses.replace(found, problems=("x",))) != digest
-    assert prints.digest(found) == digest == Fingerprint().digest(found)
+    assert prints.digest(found) == digest == Packer().digest(found)
 
 
 def test_old_pictures_go_except_those_that_something_refers_to(cluster, people, settings):
