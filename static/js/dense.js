@@ -174,7 +174,7 @@ canvas.addEventListener("keydown", (event) => {
   if (event.key === "Escape") { choose(""); return; }
   if (!event.key.startsWith("Arrow") && event.key !== "Home" && event.key !== "End") return;
   event.preventDefault();
-  choose(nodes[at < 0 ? 0 : stepFrom(plan, at, event.key)].name);
+  choose(nodes[at < 0 && event.key !== "End" ? 0 : stepFrom(plan, at, event.key)].name);
   cursor.scrollIntoView({ block: "nearest" });
 });
 

@@ -1,5 +1,7 @@
 """A picture is looked at once, however many people ask."""
 
+from dataclasses import replace
+
 import pytest
 
 from apps.clusters.queries import open_snapshot
@@ -27,6 +29,20 @@ def test_a_new_report_or_a_new_picture_is_looked_at_anew(cluster):
     assert (measured.view_of("n-1").worth, again.view_of("n-1").worth) == (4.0, 3.0)
     assert look_at(snapshot) is before
     assert look_at(board.snapshot()) is not before
+
+
+def test_what_did_not_change_is_not_looked_at_again():
+    board = Board(cluster="changing")
+    board.node("n-1", "ES . . .")
+    board.node("n-2", "ES . . .")
+    first = board.snapshot()
+    before = look_at(first)
+    gone = next(uid for uid, pod in first.pods.items() if pod.node_name == "n-2")
+    second = replace(first, pods={uid: pod for uid, pod in first.pods.items() if uid != gone})
+    after = look_at(second, Measures(report_id=1, blocked={"n-1": 0.5}))
+    assert after.view_of("n-1").seats is before.view_of("n-1").seats
+    assert after.view_of("n-1").blocked == 0.5
+    assert (before.view_of("n-2").free, after.view_of("n-2").free) == (3, 4)
 
 
 def test_ages_grow_in_a_look_that_is_kept(monkeypatch):

@@ -34,6 +34,8 @@ def test_names_without_letters_get_a_code_too():
 def test_thousands_of_workloads_are_marked_without_searching_all_codes_for_each(monkeypatch):
     asked = []
     monkeypatch.setattr(marks, "_codes", lambda name: asked.append(name) or iter(["AA", "AB"]))
-    found = mark_workloads(f"ml/pod-{number}" for number in range(1000))
-    assert len(found) == 1000
-    assert len(asked) == 3, "two got a code, the third search found none, nobody searched again"
+    found = mark_workloads(f"ml/pod-{number}" for number in range(3000))
+    assert len(found) == 3000
+    pairs = 26 * 36
+    assert len({mark.code for mark in found.values()}) == pairs
+    assert len(asked) == pairs + 1, "every pair was given away, one search found none, nobody searched again"

@@ -23,6 +23,7 @@ from apps.planner.snapshot import Snapshot
 FORMAT = 1
 STATES = ("ready", "cordoned", "stale", "not ready", "drift")
 MOVABLE, JOINED = 1, 2
+IDLE = -2
 Json = dict[str, Any]
 
 
@@ -128,44 +129,33 @@ class _Pods:
 def _seat_columns(views: Sequence[NodeView], pods: _Pods) -> Json:
     """Flat lists per node. bars: workload, first and last position, flags. parts: position, 1 if cut by
     MIG, workload (-2: idle), start and size in thousandths. loose: workload, milli-GPU, flags."""
-    columns: Json = {"bars": [], "parts": [], "loose": [], "bad": []}
-    for view in views:
-        seats = view.seats
-        columns["bad"].append(list(seats.bad))
-        columns["bars"].append(
-            [
-                number
-                for bar in seats.bars
-                for number in (
-                    pods.workload(bar.pod_uid),
-                    bar.positions[0],
-                    bar.positions[-1],
-                    pods.flags(bar.pod_uid) | (JOINED if bar.joined else 0),
-                )
-            ]
-        )
-        columns["parts"].append(
-            [
-                number
-                for place, parts in seats.parts.items()
-                for part in parts
-                for number in (
-                    place,
-                    int(place in seats.cut_by_mig),
-                    pods.workload(part.pod_uid) if part.pod_uid else -2,
-                    round(part.start * 1000),
-                    round(part.size * 1000),
-                )
-            ]
-        )
-        columns["loose"].append(
-            [
-                number
-                for uid, milli in seats.unplaced
-                for number in (pods.workload(uid), milli, pods.flags(uid))
-            ]
-        )
-    return columns
+    return {
+        "bad": [list(view.seats.bad) for view in views],
+        "bars": [_flat(_bars(view, pods)) for view in views],
+        "parts": [_flat(_parts(view, pods)) for view in views],
+        "loose": [
+            _flat((pods.workload(uid), milli, pods.flags(uid)) for uid, milli in view.seats.unplaced)
+            for view in views
+        ],
+    }
+
+
+def _bars(view: NodeView, pods: _Pods) -> Iterable[tuple[int, ...]]:
+    for bar in view.seats.bars:
+        flags = pods.flags(bar.pod_uid) | (JOINED if bar.joined else 0)
+        yield pods.workload(bar.pod_uid), bar.positions[0], bar.positions[-1], flags
+
+
+def _parts(view: NodeView, pods: _Pods) -> Iterable[tuple[int, ...]]:
+    for place, parts in view.seats.parts.items():
+        is_cut = int(place in view.seats.cut_by_mig)
+        for part in parts:
+            workload = pods.workload(part.pod_uid) if part.pod_uid else IDLE
+            yield place, is_cut, workload, round(part.start * 1000), round(part.size * 1000)
+
+
+def _flat(tuples: Iterable[tuple[int, ...]]) -> list[int]:
+    return [number for one in tuples for number in one]
 
 
 def _uneven_groups(views: Sequence[NodeView]) -> Iterable[tuple[int, list[int]]]:

@@ -38,14 +38,17 @@ def mark_workloads(keys: Iterable[str]) -> Mapping[str, Mark]:
     marks: dict[str, Mark] = {}
     used_codes: set[str] = set()
     are_codes_left = True
+    pairs = product(ascii_uppercase, ascii_uppercase + digits)
     hue_use = [0] * HUES
     for key in sorted(set(keys), key=lambda key: (crc32(key.encode()), key)):
         name = key.partition("/")[2]
         hue = _free_hue(crc32(key.encode()) % HUES, hue_use)
         hue_use[hue] += 1
-        # A search that found none would find none again, and a large cluster has thousands of names.
+        # A pair that was taken once stays so: one search through them for all names, of which many may come.
         code = next((code for code in _codes(name) if code not in used_codes), "") if are_codes_left else ""
-        are_codes_left = bool(code)
+        if are_codes_left and not code:
+            code = next((one + two for one, two in pairs if one + two not in used_codes), "")
+            are_codes_left = bool(code)
         code = code or _letters(name)[:2]
         used_codes.add(code)
         marks[key] = Mark(key=key, name=name, code=code, hue=hue + 1)
@@ -62,7 +65,7 @@ def _letters(name: str) -> str:
 
 
 def _codes(name: str) -> Iterator[str]:
-    """Codes for a name, best first: initials, the first letter with each later one, then any pair."""
+    """Codes for a name, best first: initials, then the first letter with each later one, then with any."""
     words = [word for word in re.split(r"[^A-Za-z0-9]+", name.upper()) if word]
     letters = _letters(name)
     if len(words) > 1:
@@ -71,5 +74,3 @@ def _codes(name: str) -> Iterator[str]:
         yield letters[0] + letter
     for letter in ascii_uppercase + digits:
         yield letters[0] + letter
-    for first, second in product(ascii_uppercase, ascii_uppercase + digits):
-        yield first + second

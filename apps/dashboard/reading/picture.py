@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from apps.dashboard.reading.marks import Mark, mark_workloads, workload_key
 from apps.dashboard.reading.measures import Measures
@@ -91,13 +91,32 @@ class LegendEntry:
         return amount(self.milli) if self.milli else "MIG"
 
 
-def view_nodes(snapshot: Snapshot, measures: Measures) -> list[NodeView]:
-    """Every node with a GPU; nodes without one are no part of the grid."""
-    return [
-        view_node(snapshot, node, measures.worth.get(node.name), measures.blocked.get(node.name))
-        for node in snapshot.nodes.values()
-        if node.gpus
-    ]
+def view_nodes(
+    snapshot: Snapshot, measures: Measures, before: Mapping[str, NodeView] | None = None
+) -> list[NodeView]:
+    """Every node with a GPU; nodes without one are no part of the grid.
+
+    before: views of an earlier snapshot by name. Pictures of one cluster share the objects that did not
+    change, so most of those views still hold.
+    """
+    before = before or {}
+    views = []
+    for node in snapshot.nodes.values():
+        if not node.gpus:
+            continue
+        worth, blocked = measures.worth.get(node.name), measures.blocked.get(node.name)
+        old = before.get(node.name)
+        if old is None or old.node is not node or not _are_same(old.pods, snapshot.pods_on(node.name)):
+            views.append(view_node(snapshot, node, worth, blocked))
+        elif (old.worth, old.blocked) == (worth, blocked):
+            views.append(old)
+        else:
+            views.append(replace(old, worth=worth, blocked=blocked))
+    return views
+
+
+def _are_same(some: Sequence[object], others: Sequence[object]) -> bool:
+    return len(some) == len(others) and all(one is other for one, other in zip(some, others, strict=True))
 
 
 def count_totals(views: Iterable[NodeView]) -> Totals:

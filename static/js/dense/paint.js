@@ -163,6 +163,7 @@ function paintLoose(brush, node, xs, y) {
   }
 }
 
+/* Large cells and the palest steps get a line around them, so that they stand out from what is in use. */
 function paintScale(brush, node, xs, y) {
   const { pen, palette, cell, mode } = brush, isOpen = new Set(node.open), isBad = new Set(node.bad);
   for (let place = 0; place < node.size; place += 1) {
@@ -174,6 +175,7 @@ function paintScale(brush, node, xs, y) {
     else {
       const fill = isUsable(node) ? (mode === "heat" ? heatOf(palette, node) : linkOf(palette, node, place)) : null;
       if (fill === null) box(brush, xs[place], y);
+      else if (cell > 6 || fill === palette.heat[0] || fill === palette.link[5]) box(brush, xs[place], y, palette.freeLine, fill);
       else {
         pen.fillStyle = fill;
         pen.fillRect(xs[place], y, cell, cell);

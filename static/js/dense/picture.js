@@ -104,7 +104,7 @@ export function holdersOf(node) {
 
 const TITLES = { model: "Model not told", pool: "No pool", rack: "No rack", zone: "No zone" };
 
-/* Groups with the most GPUs first, as in the rows view. */
+/* Groups with the most GPUs first, as in the rows view; racks, of which there are many, in the order of their names. */
 export function groupNodes(nodes, by) {
   const found = new Map();
   for (const node of nodes) {
@@ -119,5 +119,6 @@ export function groupNodes(nodes, by) {
       group.whole += node.size > 0 && node.free === node.size ? 1 : 0;
     }
   }
+  if (by === "rack") return [...found.values()].sort((a, b) => a.title.localeCompare(b.title, "en", { numeric: true }));
   return [...found.values()].sort((a, b) => b.gpus - a.gpus || (a.title < b.title ? -1 : 1));
 }
