@@ -46,6 +46,8 @@ def console(console_server):
         "audit": "/audit/",
         "clusters": "/clusters/",
         "people": "/people/",
+        "tokens": "/tokens/",
+        "reference": "/reference/",
     }
     return {"planner": planner, "everybody": everybody, "paths": paths, "cluster": cluster, "plan": plans[0]}
 

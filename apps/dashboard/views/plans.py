@@ -13,7 +13,8 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
-from apps.accounts.errors import Denied, NotVisible
+from apps.accounts.errors import Denied, NotVisible, TooManyRequests
+from apps.accounts.rates import require_rate
 from apps.accounts.sessions import logged_in_at
 from apps.clusters import queries as clusters
 from apps.clusters.models import Cluster
@@ -30,6 +31,7 @@ from apps.plans.models import Plan
 
 REFUSALS = (
     Denied,
+    TooManyRequests,
     plan_errors.InvalidRequest,
     plan_errors.TooManyDrafts,
     plan_errors.NothingKnown,
@@ -66,6 +68,7 @@ def plans(request: HttpRequest, cluster: str) -> HttpResponse:
 
 def _ask_for_plan(request: HttpRequest, place: Cluster) -> HttpResponse:
     try:
+        require_rate("planning", request.user)
         plan = services.request_plan(
             actor=person_of(request),
             cluster=place,
@@ -125,6 +128,7 @@ def decide(request: HttpRequest, cluster: str, number: int, verb: str) -> HttpRe
     if act is None:
         raise Http404(f"nobody can {verb} a plan")
     try:
+        require_rate("deciding", request.user)
         return act(request, row)
     except NotVisible:
         raise
