@@ -49,6 +49,8 @@ TABLE: dict[type[Exception], tuple[int, str, str]] = {
     accounts.KeyReused: (422, "idempotency-key-reused", "This Idempotency-Key was used before"),
     accounts.KeyInFlight: (409, "idempotency-key-in-flight", "The first such request is under way"),
     accounts.LastAdmin: (409, "last-admin", "Somebody must stay admin"),
+    plans.OverLimit: (422, "over-limit", "The policy of the cluster allows less"),
+    plans.InvalidPolicy: (422, "invalid-policy", "This cannot stand in a policy"),
     plans.InvalidRequest: (422, "invalid-plan-request", "This cannot be planned"),
     plans.TooManyDrafts: (429, "too-many-drafts", "Too many plans are being computed"),
     plans.NothingKnown: (409, "nothing-known", "The cluster has not been seen yet"),
@@ -62,6 +64,7 @@ TABLE: dict[type[Exception], tuple[int, str, str]] = {
     plans.DigestMismatch: (409, "digest-mismatch", "The plan is not the one you looked at"),
     executions.WrongState: (409, "wrong-state", "The execution is in another state"),
     executions.InUse: (409, "in-use", "Another execution works there"),
+    executions.HeldByPolicy: (409, "held-by-policy", "The policy of the cluster forbids this now"),
     executions.LostLease: (409, "lost-lease", "Another worker has taken over"),
     executions.Refused: (409, "refused", "This plan cannot be carried out there"),
 }

@@ -11,6 +11,7 @@ from apps.fragmentation.api import FragmentationViewSet
 from apps.pending.api import PendingViewSet
 from apps.pending.what_if_api import WhatIfViewSet
 from apps.plans.api import PlanViewSet
+from apps.plans.policy_api import PolicyViewSet
 
 router = DefaultRouter()
 router.register("clusters", ClusterViewSet)
@@ -22,5 +23,6 @@ router.register("pending", PendingViewSet, basename="pending")
 router.register("what-if", WhatIfViewSet, basename="what-if")
 router.register("plans", PlanViewSet)
 router.register("executions", ExecutionViewSet)
+router.register("policies", PolicyViewSet, basename="policy")
 router.register("audit", AuditViewSet)
 router.register("tokens", TokenViewSet)

@@ -25,7 +25,13 @@ from apps.accounts.moments import MomentFilter
 from apps.accounts.ordering import Ordering
 from apps.clusters import services
 from apps.clusters.models import Cluster, Snapshot
-from apps.clusters.queries import cluster_for, latest_snapshot, open_snapshot, visible_clusters
+from apps.clusters.queries import (
+    cluster_for,
+    latest_snapshot,
+    open_snapshot,
+    protected_namespaces,
+    visible_clusters,
+)
 from apps.clusters.serializers import (
     ClusterChangeSerializer,
     ClusterRequestSerializer,
@@ -67,8 +73,9 @@ def picture_asked(request: Request) -> tuple[Cluster, Picture]:
 
 
 def facts_tag(request: Request, row: Snapshot) -> str:
-    """ETag of an answer that follows from a snapshot's facts alone, not from when they were seen."""
-    return tag_of(row.digest, row.cluster_id, request.get_full_path())
+    """ETag of an answer that follows from a snapshot's facts and what is protected, not from when they were
+    seen."""
+    return tag_of(row.digest, row.cluster_id, protected_namespaces(row.cluster_id), request.get_full_path())
 
 
 class ClusterViewSet(ReadOnlyModelViewSet):

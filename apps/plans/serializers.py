@@ -22,7 +22,9 @@ class PlanRequestSerializer(StrictSerializer):
     workload = serializers.RegexField(
         r"^([-.a-zA-Z0-9]+/[-._a-zA-Z0-9]+)?$", max_length=320, allow_blank=True, default=""
     )
-    max_moves = serializers.IntegerField(min_value=1, max_value=MOST_MOVES, default=50)
+    max_moves = serializers.IntegerField(
+        min_value=1, max_value=MOST_MOVES, required=False, help_text="50 or as many as the policy allows"
+    )
     seconds = serializers.FloatField(min_value=0.1, max_value=MOST_SECONDS, default=10)
 
 
