@@ -9,7 +9,7 @@ from apps.executions.preflight import why_not_here
 from apps.executions.services import claimed_subjects
 from apps.executions.states import StepKind
 from apps.executions.verifying import as_carried_out
-from apps.planner.plan import HandOver
+from apps.planner.plan import Goal, HandOver, Reconfiguration
 from tests.plans.situations import node, picture, plan_of_one_move, pod
 
 
@@ -117,3 +117,72 @@ def test_claims_name_the_cluster_so_that_two_clusters_do_not_meet():
         "east:node:uid-node-b",
         "east:workload:rs-lora",
     }
+
+
+def cut(node, **facts):
+    known = {"gpu": "0", "index": 0, "before": {}, "after": {"7g.80gb": 1}, "reason": ""}
+    return Reconfiguration(1, node, **{**known, "node_uid": f"uid-{node}", **facts})
+
+
+def with_cuts():
+    """node-b is relaid first, the pod of node-a moves there, then node-a is relaid for what waits."""
+    plan, seen = with_gang()
+    cuts = (cut("node-b"), cut("node-a", after_moves=True))
+    plan = replace(plan, goal=Goal.MIG, freed_nodes=(), reconfigurations=cuts)
+    layouts = [
+        {"node": "node-b", "before_moves": True, "offers": {"nvidia.com/mig-7g.80gb": 1}},
+        {"node": "node-a", "before_moves": False, "offers": {}},
+    ]
+    return plan, seen, draft_steps(plan, seen, owned="7-ab", layouts=layouts)
+
+
+def test_nodes_are_relaid_before_and_after_the_moves_and_opened_for_what_lands_there():
+    _plan, _seen, drafts = with_cuts()
+    assert [(draft.kind, draft.params.get("node", "")) for draft in drafts if not draft.move] == [
+        (StepKind.CORDON_NODE, "node-b"),
+        (StepKind.CORDON_NODE, "node-a"),
+        (StepKind.RECONFIGURE_MIG, "node-b"),
+        (StepKind.RELEASE, "node-b"),
+        (StepKind.RECONFIGURE_MIG, "node-a"),
+        (StepKind.HAND_OVER, "node-a"),
+    ]
+    kinds = [draft.kind for draft in drafts]
+    assert kinds.index(StepKind.RECONFIGURE_MIG) < kinds.index(StepKind.HOLD_TARGET)
+    assert kinds.index(StepKind.HOLD_TARGET) < kinds.index(StepKind.RELEASE) < kinds.index(StepKind.EVICT_POD)
+
+
+def test_a_relaid_node_that_nobody_is_kept_for_is_opened_at_the_end():
+    plan, seen, _ = with_cuts()
+    plan = replace(plan, moves=(), hand_overs=(), reconfigurations=plan.reconfigurations[:1])
+    layouts = [{"node": "node-b", "before_moves": True, "offers": {}}]
+    drafts = draft_steps(plan, seen, owned="7-ab", layouts=layouts)
+    assert [draft.kind for draft in drafts] == [
+        StepKind.CORDON_NODE,
+        StepKind.RECONFIGURE_MIG,
+        StepKind.RELEASE,
+    ]
+    assert "before_moves" not in drafts[-1].params
+
+
+def test_which_idle_instance_a_waiting_pod_took_does_not_matter_where_no_node_was_kept():
+    plan, seen, _ = with_cuts()
+    first, second = sorted(uid for uid, one in seen.pods.items() if one.gang)
+    placed = seen.with_pods(
+        [
+            replace(seen.pods[first], node_name="node-a", phase="Running"),
+            replace(seen.pods[second], node_name="node-z", phase="Running"),
+        ]
+    )
+    assert {one.node for one in as_carried_out(plan, [], placed).hand_overs} == {"node-a", "node-z"}
+
+
+def test_nodes_to_be_relaid_are_claimed():
+    plan, _seen, _ = with_cuts()
+    assert {"east:node:uid-node-a", "east:node:uid-node-b"} <= set(claimed_subjects("east", plan))
+
+
+def test_without_moves_the_steering_webhook_needs_no_address(settings):
+    settings.STEERING_URL = ""
+    plan, seen, _ = with_cuts()
+    assert any("STEERING_URL" in one for one in why_not_here(plan, seen))
+    assert not any("STEERING_URL" in one for one in why_not_here(replace(plan, moves=()), seen))

@@ -144,3 +144,41 @@ def test_every_open_state_can_reach_an_end(state):
         reached |= edge
         edge = {after for one in edge for after in ALLOWED[one]} - reached
     assert reached & TERMINAL
+
+
+def a_mig_execution():
+    """One node relaid before the moves and opened for them, another one after."""
+    steps = an_execution(moves=((1, 1),))
+    early = step(StepKind.RECONFIGURE_MIG, move=0, wave=0, before_moves=True)
+    opened = step(StepKind.RELEASE, move=0, wave=0, before_moves=True)
+    late = step(StepKind.RECONFIGURE_MIG, move=0, wave=0, before_moves=False)
+    steps = [steps[0], early, steps[1], opened, *steps[2:-2], late, *steps[-2:]]
+    for number, one in enumerate(steps, start=1):
+        one.pk = one.position = number
+    return steps, early, opened, late
+
+
+def test_gpus_are_relaid_before_the_holds_and_after_the_moves():
+    steps, early, opened, late = a_mig_execution()
+    walked = []
+    while to_run := flow.steps_to_run(Ledger(steps)):
+        walked.append(to_run)
+        for one in to_run:
+            one.state = StepState.VERIFIED
+    assert [one for turn in walked for one in turn] == steps[:-1]
+    assert walked[1] == [early]
+    assert walked[3] == [opened]
+    assert walked[-2] == [late]
+    assert Ledger(steps).final == steps[-1:]
+
+
+def test_a_node_between_two_layouts_is_told_and_undone_before_its_cordon():
+    steps, early, _opened, late = a_mig_execution()
+    finish(steps, StepKind.CORDON_NODE)
+    early.state, early.observed = StepState.BLOCKED, {"sent": ["relabel"], "needs_person": True}
+    assert [flow.is_relaying(one) for one in (early, late)] == [True, False]
+    assert late in flow.steps_to_drop(Ledger(steps), keep_landing=True)
+    assert flow.next_to_undo(Ledger(steps)) is early
+    early.state = StepState.COMPENSATED
+    assert not flow.is_relaying(early)
+    assert flow.next_to_undo(Ledger(steps)).kind == StepKind.CORDON_NODE
