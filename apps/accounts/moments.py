@@ -31,7 +31,7 @@ class MomentField(forms.CharField):
     def to_python(self, value: Any) -> Any:
         if value is None:
             return None
-        text = super().to_python(value)
+        text = super().to_python(value) or ""
         try:
             return read_moment(text)
         except ValueError as error:
