@@ -1,4 +1,4 @@
-"""What the policy of its cluster lets an execution do now: asked at start, at each turn, before each effect.
+"""What an execution may do now, by its cluster's policy and state: asked at start, each turn, each effect.
 
 Nothing new is sent while a freeze window or the kill switch holds; what is in the air is landed, and whatever
 gives something back (cancelling, rolling back) goes on. What a policy may say is `plans.policies`'.
@@ -17,6 +17,7 @@ from apps.clusters.models import Cluster
 from apps.executions import ledger
 from apps.executions.context import Context
 from apps.executions.decisions import Decision, blocked, stop, wait_long
+from apps.executions.drifting import why_drifted
 from apps.executions.errors import HeldByPolicy
 from apps.executions.locks import Lease, hold_fence
 from apps.executions.models import Execution, Step
@@ -119,9 +120,9 @@ def record_intent(
     cluster = context.execution.plan.cluster
     policy = policy_of(cluster)
     require_no_ban(policy)
-    protected = _why_protected(step, policy)
-    if protected is not None:
-        return protected
+    instead = _why_protected(step, policy) or why_drifted(context.execution, step)
+    if instead is not None:
+        return instead
     most = policy.max_evictions_in_flight
     if most is None or decision.effect != "evict":
         ledger.record_intent(context.lease, step, decision, during=during, seconds=seconds)
