@@ -192,3 +192,52 @@ def _check_order(stage):
         before = mine[: mine.index(relabel)]
         assert not [call for call in before if "taints" in body(call).get("spec", {})]
     assert Step.objects.filter(kind=StepKind.RECONFIGURE_MIG, state=StepState.VERIFIED).count() == 2
+
+
+FAULTS = {
+    "mig-failed": "mig-manager reported failed",
+    "mig-wrong-resources": "does not offer what was promised",
+    "mig-stale-success": "does not offer what was promised",
+    "mig-manager-silent": "has not finished before the deadline",
+}
+
+
+def test_whatever_goes_wrong_is_told_and_the_way_back_ends_where_it_began(stage_with, settings):
+    settings.EXECUTION_MIG_MISMATCH_SECONDS = 2
+    stage = stage_with(idle_node)
+    before = offers_of(stage)
+    plan, _found = stage.approved_plan("mig", change=of_gpu_5)
+    for fault, words in FAULTS.items():
+        settings.EXECUTION_MIG_SECONDS = 6 if fault == "mig-manager-silent" else 30
+        stage.simulated.ask("POST", "/_sim/faults", {"name": fault, "node": "mig-a", "times": 1})
+        execution = carry(services.start_execution(actor=stage.operator, plan_id=plan.pk))
+        assert execution.state == ExecutionState.NEEDS_HUMAN, stage.told(execution)
+        assert words in execution.state_reason
+        assert node_of(stage)["spec"]["unschedulable"]
+        settings.EXECUTION_MIG_SECONDS = 30
+        services.roll_back(execution_id=execution.pk, actor=stage.operator, reason=fault)
+        assert carry(execution).state == ExecutionState.ROLLED_BACK, stage.told(execution)
+        assert labels_of(stage)[CONFIG] == "all-disabled"
+        assert offers_of(stage) == before
+        assert stage.traces() == []
+        stage.simulated.ask("POST", "/_sim/faults", {"remove": fault, "node": "mig-a"})
+
+
+def test_somebody_elses_label_is_never_overwritten_and_a_person_finds_the_way_out(stage_with):
+    stage = stage_with(idle_node)
+    stage.simulated.ask("POST", "/_sim/faults", {"name": "mig-label-changed-by-other", "node": "mig-a"})
+    execution, _plan = stage.start("mig", change=of_gpu_5)
+    carry(execution)
+    assert execution.state == ExecutionState.NEEDS_HUMAN, stage.told(execution)
+    assert "Somebody set mig.config of node mig-a to all-balanced" in execution.state_reason
+    services.roll_back(execution_id=execution.pk, actor=stage.operator, reason="whose is it?")
+    assert carry(execution).state == ExecutionState.NEEDS_HUMAN
+    assert relabels(stage, "mig-a") == ["gpu5-1g.10gb"]
+
+    stage.simulated.ask("PATCH", "/api/v1/nodes/mig-a", {"spec": {"unschedulable": None}})
+    services.roll_back(execution_id=execution.pk, actor=stage.operator, reason="left to them")
+    assert carry(execution).state == ExecutionState.ROLLED_BACK, stage.told(execution)
+    assert execution.outcome["layouts_kept"] == ["mig-a"]
+    assert relabels(stage, "mig-a") == ["gpu5-1g.10gb"]
+    assert labels_of(stage)[CONFIG] == "all-balanced"
+    assert stage.traces() == []
