@@ -107,7 +107,7 @@ class KubernetesClient:
         assert self._session, "use 'async with KubernetesClient(...)'"
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": content_type} if data is not None else {}
-        timeout = aiohttp.ClientTimeout(sock_connect=5, sock_read=60)
+        timeout = aiohttp.ClientTimeout(sock_connect=30, sock_read=60)
         async with self._session.request(
             method, self.server + path, data=data, params=params, headers=headers, timeout=timeout
         ) as response:
@@ -130,7 +130,7 @@ class KubernetesClient:
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(_WATCH_SECONDS),
         }
-        timeout = aiohttp.ClientTimeout(sock_connect=5, sock_read=_WATCH_SILENCE_SECONDS)
+        timeout = aiohttp.ClientTimeout(sock_connect=30, sock_read=_WATCH_SILENCE_SECONDS)
         url = self.server + resource.path()
         async with self._session.get(url, params=params, timeout=timeout) as response:
             if response.status >= 400:

@@ -27,8 +27,18 @@ _MADE_UP = {
 _BOUND_FIELDS = ("nodeName", "priority", "preemptionPolicy", "hostname", "schedulingGates")
 
 
-def read_dump(path: str) -> list[Json]:
-    """path: a file, or "-" for stdin. Raises ValueError with what is wrong and where."""
+def read_dump(*paths: str) -> list[Json]:
+    """paths: files, or "-" for stdin. Raises ValueError with what is wrong and where."""
+    objects = [each for path in paths for each in _read_file(path)]
+    for each in objects:
+        each["metadata"].pop("resourceVersion", None)
+        each["metadata"].pop("managedFields", None)
+        if each["kind"] == "Node":
+            _keep_trouble(each)
+    return [*objects, *_missing_owners(objects)]
+
+
+def _read_file(path: str) -> list[Json]:
     text = sys.stdin.read() if path == "-" else Path(path).read_text()
     objects: list[Json] = []
     for document in _documents(text, path):
@@ -39,12 +49,7 @@ def read_dump(path: str) -> list[Json]:
                 f"{path}: object {position + 1} has no kind or no metadata.name: "
                 "give the output of kubectl get -o json or -o yaml"
             )
-    for each in objects:
-        each["metadata"].pop("resourceVersion", None)
-        each["metadata"].pop("managedFields", None)
-        if each["kind"] == "Node":
-            _keep_trouble(each)
-    return [*objects, *_missing_owners(objects)]
+    return objects
 
 
 def _documents(text: str, path: str) -> list[Json]:
@@ -67,16 +72,12 @@ def _keep_trouble(node: Json) -> None:
 
 def _missing_owners(objects: list[Json]) -> list[Json]:
     known = {each["metadata"].get("uid") for each in objects}
-    made: dict[str, Json] = {}
-    pods = [each for each in objects if each["kind"] == "Pod"]
-    for pod in pods:
+    families: dict[str, tuple[Json, list[Json]]] = {}
+    for pod in (each for each in objects if each["kind"] == "Pod"):
         reference = controller_of(pod)
-        if reference is None or reference["kind"] not in _MADE_UP or reference["uid"] in known:
-            continue
-        if reference["uid"] not in made:
-            family = [each for each in pods if (controller_of(each) or {}).get("uid") == reference["uid"]]
-            made[reference["uid"]] = _make_owner(reference, family)
-    return list(made.values())
+        if reference and reference["kind"] in _MADE_UP and reference["uid"] not in known:
+            families.setdefault(reference["uid"], (reference, []))[1].append(pod)
+    return [_make_owner(reference, family) for reference, family in families.values()]
 
 
 def _make_owner(reference: Json, pods: list[Json]) -> Json:

@@ -58,7 +58,12 @@ class Command(BaseCommand):
             f" {LOOPBACK_TOKEN} on loopback, a random one elsewhere",
         )
         parser.add_argument("--scene", default="", help=f"one of {', '.join(SCENES)} ({DEFAULT_SCENE})")
-        parser.add_argument("--dump", help="start from `kubectl get … -o json|yaml`; - reads stdin")
+        parser.add_argument(
+            "--dump",
+            action="append",
+            default=[],
+            help="start from a file of `kubectl get … -o json|yaml` (repeatable); - reads stdin",
+        )
         parser.add_argument("--nodes", help="CSV of nodes: sn, cpu_milli, memory_mib, gpu, model")
         parser.add_argument("--pods", help="CSV of pods: name, cpu_milli, memory_mib, num_gpu, gpu_milli, …")
         parser.add_argument("--load", type=float, default=0.85, help="share of GPUs to fill from --pods")
@@ -144,7 +149,7 @@ def _read_objects(options: Json) -> list[Json]:
     if options["pods"] and not options["nodes"]:
         raise ValueError("--pods needs --nodes: give both CSV files")
     if options["dump"]:
-        return read_dump(options["dump"])
+        return read_dump(*options["dump"])
     if options["nodes"]:
         return read_trace(options["nodes"], options["pods"], load=options["load"])
     name = options["scene"] or DEFAULT_SCENE
