@@ -29,6 +29,7 @@ urlpatterns = [
     path("clusters/<slug:cluster>/grid.json", exports.grid_json, name="grid-json"),
     path("clusters/<slug:cluster>/nodes/<str:node>/", node.node, name="node"),
     path("clusters/<slug:cluster>/nodes/<str:node>/panel/", grid.node_panel, name="node-panel"),
+    path("clusters/<slug:cluster>/nodes/<str:node>/accept/", node.accept, name="accept-drift"),
     path("clusters/<slug:cluster>/queue/", queue.queue, name="queue"),
     path("clusters/<slug:cluster>/queue/unblocking/", queue.unblocking, name="queue-unblocking"),
     path("clusters/<slug:cluster>/queue.csv", exports.queue_csv, name="queue-csv"),

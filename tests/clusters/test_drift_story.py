@@ -6,6 +6,7 @@ Each is seen within half a minute, named on the node's page, and no plan uses wh
 import pytest
 from django.test import Client
 
+from apps.accounts.models import Role, RoleGrant, User
 from apps.clusters.services import register_cluster
 from apps.planner.fitting import why_not
 from apps.planner.inventory import LinkClass
@@ -53,6 +54,13 @@ def test_drift_is_seen_named_and_kept_out_of_plans(simulated_cluster, watchers):
     now = see("gpu-lost", losing, "8 healthy GPUs were seen here, now there are 7")
     assert sum(gpu.healthy for gpu in now.nodes[losing].gpus) == 7
     assert is_no_target(now, losing)
+
+    address = f"/clusters/{cluster.name}/nodes/{losing}/accept/"
+    uid = {"uid": now.nodes[losing].uid}
+    assert browser.post(address, uid).status_code == 403
+    RoleGrant.objects.create(user=User.objects.get(username="ann"), role=Role.OPERATOR, cluster=cluster)
+    assert browser.post(address, uid).status_code == 302
+    wait_until(lambda: not picture_of(cluster).nodes[losing].drift, seconds=SECONDS)
 
     now = see("mig-layout-lost", cut, "are offered though its label is the same")
     assert is_no_target(now, cut)

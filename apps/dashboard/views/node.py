@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
+from django.views.decorators.http import require_POST
 
 from apps.clusters import queries as clusters
+from apps.clusters.accepting import accept_drift
 from apps.clusters.models import Cluster
 from apps.dashboard.drawings.grid import Brush, draw_strip
 from apps.dashboard.drawings.topology import SCALE, draw_matrix, draw_nics
@@ -29,11 +32,23 @@ from apps.dashboard.reading.node_page import (
 from apps.dashboard.reading.nodes import NodeView
 from apps.dashboard.reading.problems import tell_problems
 from apps.dashboard.reading.sharing import read_sharing
-from apps.dashboard.views.shell import MISSED, Crumb, page, show
+from apps.dashboard.views.shell import MISSED, Crumb, page, show, tell
 from apps.fragmentation import queries as fragmentation
 from apps.planner.snapshot import Snapshot as Picture
 
 LIVE_ON = f"sse:snapshot throttle:1s, {MISSED}, every 30s"
+
+
+@page
+@require_POST
+def accept(request: HttpRequest, cluster: str, node: str) -> HttpResponse:
+    """The node is meant to be as it is now: the watcher's next picture expects no more of it."""
+    place = clusters.cluster_for(request.user, cluster)
+    accept_drift(
+        actor=request.user, cluster_id=place.pk, node_uid=request.POST.get("uid", "")[:100], node=node[:253]
+    )
+    tell(request, f"From now on {node} is expected to be as it is now.")
+    return redirect("node", cluster, node)
 
 
 @page
