@@ -87,9 +87,8 @@ def prepare_grid(*, snapshot_id: int) -> GridPicture:
         return ready
     picture = clusters.open_snapshot(row)
     measures = read_measures(own or fragmentation.latest_report(row.cluster))
-    body = gzip.compress(
-        msgspec.json.encode(encode_grid(picture, look_at(picture, measures), measures)), 6, mtime=0
-    )
+    cells = encode_grid(picture, look_at(picture, measures), measures)
+    body = gzip.compress(msgspec.json.encode(cells), GZIP_LEVEL, mtime=0)
     found = {
         "snapshot_id": row.pk,
         "report_id": own.pk if own else None,

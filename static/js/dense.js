@@ -21,6 +21,7 @@ let chosen = "";
 let solo = null;
 let firstRow = 0;
 let addressTimer = 0;
+let pointedAt = null;
 
 function wish(name) {
   return new FormData(filters).get(name) ?? "";
@@ -151,11 +152,18 @@ function spotUnder(event, reach) {
   return plan ? spotAt(plan, event.clientX - edge.left, event.clientY - edge.top, reach) : -1;
 }
 
+/* A mouse tells of itself more often than the screen is drawn. */
 canvas.addEventListener("pointermove", (event) => {
   if (event.pointerType === "touch") return;
-  const at = spotUnder(event);
-  if (at >= 0) choose(nodes[at].name);
+  if (!pointedAt) requestAnimationFrame(lookWherePointed);
+  pointedAt = event;
 });
+
+function lookWherePointed() {
+  const at = spotUnder(pointedAt);
+  pointedAt = null;
+  if (at >= 0) choose(nodes[at].name);
+}
 
 /* A mouse has looked already, so its click opens; the first touch looks, the second one opens. */
 canvas.addEventListener("click", (event) => {

@@ -44,9 +44,7 @@ def drawn(page):
     return page
 
 
-@pytest.mark.parametrize(
-    ("dark", "width", "mode"), [(False, 1440, "work"), (True, 1440, "heat"), (False, 390, "link")]
-)
+@pytest.mark.parametrize(("dark", "width", "mode"), [(False, 1440, "work"), (True, 390, "heat")])
 def test_the_dense_grid_is_clean_and_accessible(person, open_page, dark, width, mode):
     page = drawn(open_page(person, f"{DENSE}&mode={mode}&node=a100-07", dark=dark, width=width))
     expect(page.locator("#inspect h2")).to_have_text("a100-07")

@@ -94,6 +94,7 @@ def _columns(views: Sequence[NodeView], tables: Mapping[str, Words]) -> Json:
         "moves": [len(gpu_pods(view)) if view.worth else 0 for view in views],
         "blocked": [-1 if view.blocked is None else round(view.blocked * 100) for view in views],
         "told": [int(view.seats.is_told) for view in views],
+        "withheld": [view.seats.withheld for view in views],
     }
 
 

@@ -123,7 +123,7 @@ function shade(brush, workload) {
 
 function paintHolders(brush, node, xs, y) {
   const { pen, cell } = brush;
-  for (const place of node.open) (node.loose.length ? corners : box)(brush, xs[place], y);
+  for (const place of node.open) (node.isUnsure ? corners : box)(brush, xs[place], y);
   for (const place of new Set(node.parts.map((part) => part.place))) {
     if (node.isTold) box(brush, xs[place], y); else corners(brush, xs[place], y);
   }
@@ -171,7 +171,7 @@ function paintScale(brush, node, xs, y) {
     if (!isOpen.has(place)) {
       pen.fillStyle = palette.quiet;
       pen.fillRect(xs[place], y, cell, cell);
-    } else if (node.loose.length) corners(brush, xs[place], y);
+    } else if (node.isUnsure) corners(brush, xs[place], y);
     else {
       const fill = isUsable(node) ? (mode === "heat" ? heatOf(palette, node) : linkOf(palette, node, place)) : null;
       if (fill === null) box(brush, xs[place], y);

@@ -26,13 +26,17 @@ export function readPicture(told) {
     moves: columns.moves[at],
     blocked: columns.blocked[at],
     isTold: columns.told[at] === 1,
+    withheld: columns.withheld[at],
     gain: columns.gain[at] < 0 ? "" : tables.text[columns.gain[at]],
     bars: byFour(columns.bars[at]),
     parts: byFive(columns.parts[at]),
     loose: byThree(columns.loose[at]),
     bad: columns.bad[at],
   }));
-  for (const node of nodes) node.open = openPlaces(node);
+  for (const node of nodes) {
+    node.open = openPlaces(node);
+    node.isUnsure = node.loose.length > 0 || node.withheld > 0;
+  }
   const workloads = told.workloads.map(([code, hue, key, milli]) => ({ code, hue, key, milli, name: key.slice(key.indexOf("/") + 1) }));
   return { nodes, workloads, measuredAt: told.measured_at };
 }
@@ -64,7 +68,7 @@ function byThree(flat) {
   return loose;
 }
 
-/* Healthy places that nobody is known to hold: free, or (with loose pods) not known to be. */
+/* Healthy places that nobody is known to hold: free, or (isUnsure) some of them are not, and nobody tells which. */
 function openPlaces(node) {
   const taken = new Set(node.bad);
   for (const bar of node.bars) for (let at = bar.first; at <= bar.last; at += 1) taken.add(at);

@@ -8,11 +8,9 @@ const LARGEST = 12, SMALLEST = 5, SMALLEST_TOUCH = 8, NARROW = 560, MANY_GROUPS 
    headOf: how wide the words above a group are. */
 export function planSheet(groups, { width, room, headOf, isNarrow = width < NARROW }) {
   const least = isNarrow ? SMALLEST_TOUCH : SMALLEST;
-  let plan = null;
-  for (let cell = LARGEST; cell >= least; cell -= 1) {
-    plan = flow(groups, width, cell, headOf);
-    if (plan.height <= room) break;
-  }
+  let plan = flow(groups, width, LARGEST, headOf);
+  const isHopeless = plan.height * ((least + GAP) / (LARGEST + GAP)) ** 2 > 1.5 * room;
+  for (let cell = isHopeless ? least : LARGEST - 1; cell >= least && plan.height > room; cell -= 1) plan = flow(groups, width, cell, headOf);
   return { ...plan, ...placeNodes(plan) };
 }
 

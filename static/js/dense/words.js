@@ -31,7 +31,7 @@ export function stateOf(node) {
 
 function groupOf(node) {
   if (!node.link) return "links not told";
-  if (node.loose.length && node.free) return "seats not told";
+  if (node.isUnsure && node.free) return "seats not told";
   return node.group ? `${node.group}, ${node.link}` : "none";
 }
 
@@ -41,6 +41,7 @@ export function tellNode(node) {
   words.push(`${node.free} of ${node.size} free`);
   if (node.free) words.push(`largest link group ${groupOf(node)}`);
   if (node.bad.length) words.push(`${node.bad.length} unhealthy`);
+  if (node.withheld) words.push(`${node.withheld} cut by MIG, not told which`);
   if (node.worth) words.push(`moving ${plural(node.moves, "pod")} frees it`);
   if (node.state !== "ready") words.push(stateOf(node));
   return words.join(" · ");
@@ -73,11 +74,12 @@ function linesOf(node, workloads) {
   }
   for (const place of new Set(node.parts.map((part) => part.place))) lines.push(...partLines(node, place, workloads));
   for (const place of node.bad) lines.push({ at: place + 0.5, to: place, text: "unhealthy", quiet: true });
-  if (!node.loose.length) for (const place of node.open) lines.push({ at: place, to: place, text: "free", quiet: true });
+  if (!node.isUnsure) for (const place of node.open) lines.push({ at: place, to: place, text: "free", quiet: true });
   for (const held of node.loose) {
     const gpus = held.milli / 1000;
     lines.push({ at: Infinity, workload: workloads[held.workload], text: "unknown pod", note: `${gpus} GPU, ${held.movable ? "movable" : "stays"}` });
   }
+  if (node.withheld) lines.push({ at: Infinity, text: `${plural(node.withheld, node.unit)} cut by MIG`, note: "", quiet: true });
   return lines.sort((a, b) => a.at - b.at || 0);
 }
 
