@@ -13,12 +13,14 @@ import pytest
 import yaml
 
 from apps.clusters.services import replace_credentials
-from apps.executions import runner
+from apps.executions import runner, services
 from apps.executions.preflight import examine, run_dry_runs
 from apps.executions.states import ExecutionState
 from apps.kube.kubernetes_gateway import KubernetesGateway
 from apps.kube.watching import ClusterWatch
 from tests.cluster_fixtures import wait_until
+from tests.executions.mig_clusters import idle_node
+from tests.executions.test_mig_story import of_gpu_5, stage_with  # noqa: F401
 from tests.executions.test_stories import carry
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -156,6 +158,26 @@ def test_an_execution_needs_exactly_what_the_executor_is_granted(stage):
     assert [right for right in granted if not any(right.covers(*one) for one in used)] == []
 
 
+def test_cutting_gpus_anew_needs_one_right_more_for_one_named_object(stage_with):  # noqa: F811
+    stage = stage_with(idle_node)
+    limit_to(stage, "reader.yaml", "executor.yaml")
+    plan, _found = stage.approved_plan("mig", change=of_gpu_5)
+    (refused,) = run_dry_runs(version_id=plan.versions.get().pk)
+    assert "apply deploy/rbac/mig.yaml" in refused.message
+
+    add_token(stage, "limited", rights("reader.yaml", "executor.yaml", "mig.yaml"))
+    execution = services.start_execution(actor=stage.operator, plan_id=plan.pk)
+    carry(execution)
+    assert execution.state == ExecutionState.SUCCEEDED, stage.told(execution)
+    assert uncovered(stage, rights("reader.yaml", "executor.yaml", "mig.yaml")) == []
+    assert [
+        right for right in rights("mig.yaml") if not any(right.covers(*one) for one in asked(stage))
+    ] == []
+    assert {(right.verb, right.name) for right in rights("mig.yaml")} == {
+        ("get", "default-mig-parted-config")
+    }
+
+
 def test_a_reader_sees_and_plans_and_is_told_what_it_may_not(stage):
     limit_to(stage, "reader.yaml")
     assert watch_for_a_moment(stage) == ()
@@ -189,7 +211,7 @@ def test_a_plan_is_refused_before_it_begins_where_one_right_of_the_executor_is_m
 
 
 def test_the_files_grant_no_secrets_no_exec_and_no_wildcard():
-    granted = rights("reader.yaml", "executor.yaml")
+    granted = rights("reader.yaml", "executor.yaml", "mig.yaml")
     assert not [right for right in granted if "*" in (right.verb, right.resource)]
     text = json.dumps([right.resource for right in granted])
     assert not [word for word in ("secrets", "exec", "attach", "portforward", "roles", "*") if word in text]
