@@ -175,7 +175,17 @@ def _rank(snapshot: Snapshot, pod: Pod, wish: Wish) -> tuple[Verdict, ...]:
     rooms = Rooms(snapshot)
     fitting = Fitting(rooms)
     verdicts = [_judge(fitting, pod, snapshot.nodes[name], wish) for name in rooms.by_node]
-    return tuple(sorted(verdicts, key=_rank_key))
+    instances = [profile_resource(profile) for profile in asked_profiles(pod)]
+
+    def rank(verdict: Verdict) -> tuple[object, ...]:
+        if verdict.fits:
+            return (0, -verdict.score, verdict.node)
+        is_hopeless = any(rule.rule in FIXED for rule in verdict.broken)
+        offered = snapshot.nodes[verdict.node].allocatable
+        near = sum(offered.get(name, 0) for name in instances) if instances else verdict.free_gpus
+        return (1, is_hopeless, len(verdict.broken), -near, verdict.node)
+
+    return tuple(sorted(verdicts, key=rank))
 
 
 def _judge(fitting: Fitting, pod: Pod, node: Node, wish: Wish) -> Verdict:
@@ -187,13 +197,6 @@ def _judge(fitting: Fitting, pod: Pod, node: Node, wish: Wish) -> Verdict:
     pods = (count_more(room, fitting.rooms, pod) if many else 1) if fits else 0
     free = max(room.free_gpus if room.by_device else room.left.get(node.gpu_resource, 0), 0)
     return Verdict(node.name, fits, rules, score, parts, pods, free)
-
-
-def _rank_key(verdict: Verdict) -> tuple[object, ...]:
-    if verdict.fits:
-        return (0, -verdict.score, verdict.node)
-    is_hopeless = any(rule.rule in FIXED for rule in verdict.broken)
-    return (1, is_hopeless, len(verdict.broken), -verdict.free_gpus, verdict.node)
 
 
 def count_more(room: Room, rooms: Rooms, pod: Pod) -> int:

@@ -1,5 +1,7 @@
 """Every page in a real Chromium: clean under the CSP, usable by everybody, no sideways scroll."""
 
+import time
+
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from django.utils import timezone
@@ -9,6 +11,7 @@ from apps.plans.computing import compute_draft
 from apps.plans.queries import current_version
 from tests.dashboard.conftest import make_cluster, make_person, make_picture
 from tests.dashboard.executions import make_execution
+from tests.dashboard.pictures_mig import mig_board
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 GRID = "/clusters/gpu-east-1/"
@@ -19,6 +22,7 @@ def console(console_server):
     """A cluster with a picture, a proposed and an approved plan, and an execution in mid-run."""
     cluster = make_cluster()
     make_picture(cluster)
+    make_picture(make_cluster("gpu-mig-1"), mig_board(time.time()).snapshot())
     planner = make_person("m.okafor", "planner", "viewer")
     everybody = make_person("b.lindqvist", "approver", "operator", "auditor", "admin")
     plans = []
@@ -38,7 +42,10 @@ def console(console_server):
         "grid-heat": f"{GRID}?mode=heat",
         "grid-link": f"{GRID}?mode=link",
         "node": f"{GRID}nodes/a100-16/",
-        "queue": f"{GRID}queue/",
+        "queue": f"{GRID}queue/?simulate=default/llama-70b",
+        "what-if": f"{GRID}what-if/?gpus=2&link=nvlink",
+        "mig": "/clusters/gpu-mig-1/mig/",
+        "mig-node": "/clusters/gpu-mig-1/nodes/mig-01/",
         "plans": f"{GRID}plans/",
         "plan": f"{GRID}plans/{plans[0].pk}/",
         "executions": f"{GRID}executions/",

@@ -201,3 +201,34 @@ def test_an_execution_moves_on_the_page_while_somebody_looks(console, open_page)
     expect(page.get_by_text("1 step blocked")).to_have_count(0)
     assert page.evaluate("window.notReloaded")
     assert page.complaints == []
+
+
+def test_a_simulation_opens_by_the_keyboard_and_stays_open_through_a_new_snapshot(console, open_page):
+    page = open_page(console["planner"], f"{GRID}queue/")
+    expect(page.locator(".unblock")).to_contain_text("makes room on", timeout=8000)
+    page.get_by_role("link", name="Simulate llama-70b").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#room")).to_contain_text("No fewer would do.", timeout=8000)
+    assert "simulate=default%2Fllama-70b" in page.url
+    page.locator("#rules-h800-08 summary").click()
+    picture = open_snapshot(latest_snapshot(console["cluster"]))
+    spare = next(uid for uid, pod in picture.pods.items() if pod.node_name == "npu-04")
+    pods = {uid: pod for uid, pod in picture.pods.items() if uid != spare}
+    row = make_picture(console["cluster"], replace(picture, pods=pods, taken_at=time.time()))
+    expect(page.locator("#age")).to_contain_text(f"snapshot {row.pk}", timeout=8000)
+    expect(page.locator("#rules-h800-08")).to_contain_text("The node is Ready.")
+    expect(page.locator("#rules-h800-08")).to_have_attribute("open", "")
+    assert page.complaints == []
+
+
+def test_a_shape_is_asked_by_the_form_and_stays_in_the_address(console, open_page):
+    page = open_page(console["planner"], f"{GRID}what-if/")
+    page.get_by_label("GPUs a pod").fill("4")
+    page.get_by_label("GPUs a pod").press("Enter")
+    expect(page.locator(".callout")).to_contain_text("1 pod of 4 GPUs:")
+    assert "gpus=4" in page.url
+    page.get_by_label("Link between them").select_option("nvlink")
+    expect(page.locator(".callout")).to_contain_text("4 GPUs, NVLink:")
+    page.reload()
+    expect(page.get_by_label("GPUs a pod")).to_have_value("4")
+    assert page.complaints == []

@@ -180,7 +180,7 @@ def test_files_hold_every_gpu_and_every_profile(viewer, mig):
     assert next(one for one in told["gpus"] if one["node"] == "mig-03")["layout"] is None
     assert {one["profile"] for one in told["demand"]} == {"7g.80gb", "3g.40gb", "1g.10gb", "2g.20gb"}
     demand = client.get(f"{MIG[:-1]}-demand.csv").content.decode()
-    assert "7g.80gb,2,2,0,2" in demand
+    assert "7g.80gb,2,2,0,2,2" in demand
 
 
 def test_names_from_the_cluster_cannot_write_into_the_page(viewer, cluster):

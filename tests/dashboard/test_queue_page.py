@@ -9,6 +9,7 @@ from apps.plans.computing import compute_draft
 from apps.plans.models import Plan
 from tests.dashboard.conftest import log_in, make_picture
 from tests.dashboard.pictures import Board
+from tests.dashboard.pictures_mig import mig_board
 from tests.dashboard.test_grid_pages import text_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -79,3 +80,54 @@ def test_the_sentence_on_the_grid_says_what_its_plan_would_do(planner, picture, 
     compute_draft(plan.pk)
     page = text_of(log_in(planner).get(grid))
     assert "the best node has 6. Moving 6 pods frees 3 nodes. Review plan" in page
+
+
+def test_what_would_help_is_found_beside_the_page_and_kept(viewer, picture):
+    client = log_in(viewer)
+    page = client.get(QUEUE).content.decode()
+    part = f"{QUEUE}unblocking/?workload=default%2Fllama-70b"
+    assert f'hx-get="{part}" hx-trigger="load"' in page
+    said = text_of(client.get(part))
+    assert said.startswith("Moving research/eval-nightly-0, serving/embed-svc-2 and 4 more makes room on")
+    again = client.get(QUEUE)
+    assert said in text_of(again)
+    assert part not in again.content.decode()
+    assert client.get(f"{QUEUE[:-1]}.json").json()["pending"][0]["unblocking"] == said
+    assert client.get(f"{QUEUE}unblocking/?workload=x/y").status_code == 404
+
+
+def test_a_simulation_shows_the_best_nodes_with_every_rule(viewer, picture):
+    client = log_in(viewer)
+    closed = client.get(QUEUE).content.decode()
+    assert "?simulate=default%2Fllama-70b" in closed
+    page = client.get(f"{QUEUE}?simulate=default/llama-70b")
+    assert "Where it would go now: None of 40 nodes takes it now." in text_of(page)
+    assert "6 of 8 GPUs free, 8 wanted." in text_of(page)
+    assert '<input type="hidden" id="simulated" name="simulate" value="default/llama-70b">' in (
+        page.content.decode()
+    )
+    assert "/what-if/room/?workload=default%2Fllama-70b" in page.content.decode()
+
+
+def test_pods_that_want_mig_instances_have_their_shape_and_lead_to_a_layout(planner, cluster):
+    make_picture(cluster, mig_board(time.time()).snapshot())
+    client = log_in(planner)
+    page = text_of(client.get(QUEUE))
+    assert "6 workloads pending · 6 MIG instances wanted" in page
+    assert "video-gen media 1 × 7g.80gb" in page
+    assert "No MIG instance" in page
+    assert "It wants 1 x 7g.80gb (no open node offers any)." in page
+    form = client.get(f"{QUEUE}?find=video-gen").content.decode()
+    assert '<input type="hidden" name="goal" value="mig">' in form
+    said = text_of(client.get(f"{QUEUE}unblocking/?workload=media/video-gen-0"))
+    assert "anew makes room on mig-06." in said
+
+
+def test_the_queue_that_a_controller_named_is_told_and_found(viewer, cluster):
+    board = Board(now=time.time())
+    board.node("n-1", "CA4")
+    board.pod("L7", None, 8, labels={"kueue.x-k8s.io/queue-name": "team-blue"})
+    make_picture(cluster, board.snapshot())
+    client = log_in(viewer)
+    assert "default · queue team-blue" in text_of(client.get(f"{QUEUE}?find=team-blue"))
+    assert client.get(f"{QUEUE[:-1]}.json").json()["pending"][0]["queue"] == "team-blue"

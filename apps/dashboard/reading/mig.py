@@ -15,6 +15,7 @@ from apps.dashboard.reading.marks import Mark
 from apps.dashboard.reading.nodes import State, state_of
 from apps.dashboard.reading.plain import visible
 from apps.dashboard.reading.words import listing, plural
+from apps.pending import queries as pending
 from apps.planner.inventory import Node
 from apps.planner.mig.changing import Change, Stage, read_change
 from apps.planner.mig.demand import ProfileDemand, list_demand
@@ -112,7 +113,9 @@ def _look(snapshot: Snapshot) -> MigLook:
     capable = (node for name, node in sorted(snapshot.nodes.items()) if is_capable(node))
     nodes = tuple(MigNode(read_use(node, snapshot.pods_on(node.name)), read_change(node)) for node in capable)
     models = Counter(one.use.model.name for one in nodes if one.use.model is not None)
-    demand = list_demand(snapshot, [one.use for one in nodes])
+    waiting = pending.waiting_workloads(snapshot)
+    kept_out = {one.key for one in waiting if one.profiles and not one.nodes_that_fit}
+    demand = list_demand(snapshot, [one.use for one in nodes], kept_out)
     return MigLook(nodes, demand, _count(nodes), dict(sorted(models.items())))
 
 
@@ -273,5 +276,8 @@ def tell_demand(look: MigLook) -> str:
     short = listing([f"{one.missing} × {one.profile}" for one in missing])
     total = sum(one.missing for one in missing)
     room = listing([f"{min(one.more, one.missing)} × {one.profile}" for one in missing if one.more])
+    others = [one.profile for one in missing if one.idle and one.kept_out]
+    if others:
+        head += f" The {listing(others)} that are free stand on nodes that these pods may not use."
     tail = f" Uncut memory slices have room for {room}." if room else " Nothing uncut has room for them."
     return f"{head} {short} {'is' if total == 1 else 'are'} missing.{tail}"

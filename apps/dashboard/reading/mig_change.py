@@ -10,10 +10,8 @@ from apps.clusters.models import Cluster
 from apps.dashboard.mig_changes import changes_since
 from apps.dashboard.reading.mig import MigNode
 from apps.executions.models import Step
-from apps.executions.states import TERMINAL
+from apps.executions.states import TERMINAL, StepKind
 from apps.planner.mig.changing import Change, Stage
-
-KIND = "reconfigure_mig"
 
 STAGES = (
     ("asked", "label mig.config set"),
@@ -57,7 +55,7 @@ def list_running(cluster: Cluster, nodes: Sequence[MigNode], since: Mapping[str,
 def open_steps(cluster: Cluster) -> dict[str, Step]:
     """The reconfiguring step of each node's open execution, by the node's name."""
     found = (
-        Step.objects.filter(kind=KIND, execution__plan__cluster=cluster)
+        Step.objects.filter(kind=StepKind.RECONFIGURE_MIG, execution__plan__cluster=cluster)
         .exclude(execution__state__in=TERMINAL)
         .select_related("execution")
         .order_by("-pk")

@@ -20,9 +20,11 @@ from apps.planner.waiting import WaitingWorkload
 FRESH_SECONDS = 30.0
 REMEMBERED = 256
 MOST_ASKED = 5
-"""So many workloads at the head of the queue are asked about unasked; the rest when somebody simulates."""
+"""So many different workloads at the head of the queue are asked about by the page itself; the rest when
+somebody simulates."""
 _lock = threading.Lock()
-_told: OrderedDict[tuple[int, str], Unblocking] = OrderedDict()
+_asking = threading.Lock()
+_told: OrderedDict[tuple[object, ...], Unblocking] = OrderedDict()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +40,30 @@ class Unblocking:
         return time.monotonic() - self.found_at < FRESH_SECONDS
 
 
-def known_unblocking(cluster: Cluster, key: str) -> Unblocking | None:
+def likeness(waiting: WaitingWorkload) -> tuple[object, ...]:
+    """Equal for pods of one owner that wait for the same thing: one answer is enough for all of them."""
+    asked = (waiting.gpus_per_pod, len(waiting.pods), waiting.link, tuple(sorted(waiting.profiles.items())))
+    return (waiting.namespace, waiting.display, *asked, waiting.priority, waiting.reason_code)
+
+
+def known_unblocking(cluster: Cluster, waiting: WaitingWorkload) -> Unblocking | None:
     """The last answer, old ones too; None where nobody asked."""
     with _lock:
-        return _told.get((cluster.pk, key))
+        return _told.get((cluster.pk, *likeness(waiting)))
 
 
 def find_unblocking(
     cluster: Cluster, row: Snapshot, picture: Picture, waiting: WaitingWorkload
 ) -> Unblocking:
     """The last answer if it is fresh, else a new one."""
-    known = known_unblocking(cluster, waiting.key)
-    if known is not None and known.is_fresh:
-        return known
-    plan = asking.unlock(picture, waiting.key, by_mig=bool(waiting.profiles))
-    found = Unblocking(tell_unblocking(plan), row.pk, time.monotonic())
-    with _lock:
-        _told[cluster.pk, waiting.key] = found
-        while len(_told) > REMEMBERED:
-            _told.popitem(last=False)
+    with _asking:
+        known = known_unblocking(cluster, waiting)
+        if known is not None and known.is_fresh:
+            return known
+        plan = asking.unlock(picture, waiting.key, by_mig=bool(waiting.profiles))
+        found = Unblocking(tell_unblocking(plan), row.pk, time.monotonic())
+        with _lock:
+            _told[cluster.pk, *likeness(waiting)] = found
+            while len(_told) > REMEMBERED:
+                _told.popitem(last=False)
     return found

@@ -99,7 +99,7 @@ def _queue_rows(request: HttpRequest, cluster: str) -> tuple[Cluster, Snapshot, 
             "waiting_since_epoch_seconds": one.since,
             "reason": one.reason_code,
             "sentence": one.sentence,
-            "unblocking": told.sentence if (told := known_unblocking(place, one.key)) else "",
+            "unblocking": told.sentence if (told := known_unblocking(place, one)) else "",
         }
         for position, one in enumerate(waiting, 1)
     ]

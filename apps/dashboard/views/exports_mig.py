@@ -97,6 +97,7 @@ def _demand_row(one: ProfileDemand) -> dict[str, Any]:
         "instances_wanted": one.wanted,
         "instances_free": one.idle,
         "instances_missing": one.missing,
+        "instances_no_node_takes": one.kept_out,
         "instances_that_fit_uncut": one.more,
         "instances_in_use": one.in_use,
         "instances_offered": one.offered,

@@ -15,7 +15,7 @@ from apps.clusters.models import Cluster
 from apps.dashboard.reading.callout import open_plan_with_goal, open_plans
 from apps.dashboard.reading.problems import tell_problems
 from apps.dashboard.reading.queue import QueueLine, describe_waiting
-from apps.dashboard.reading.unblocking import MOST_ASKED, find_unblocking, known_unblocking
+from apps.dashboard.reading.unblocking import MOST_ASKED, find_unblocking, known_unblocking, likeness
 from apps.dashboard.reading.what_if import draw_line, read_answer
 from apps.dashboard.reading.words import plural
 from apps.dashboard.views.shell import MISSED, page, show
@@ -103,13 +103,15 @@ def _rows(
     request: HttpRequest, place: Cluster, picture: Picture, lines: Sequence[QueueLine], wishes: Wishes
 ) -> list[Row]:
     plans, layouts = open_plans(request.user, place), open_plan_with_goal(request.user, place, Goal.MIG)
-    rows, left = [], MOST_ASKED
+    rows: list[Row] = []
+    asked: set[tuple[object, ...]] = set()
     for line in lines:
         key = line.waiting.key
         plan = plans.get(key) or (layouts if line.goal == Goal.MIG else None)
-        told = known_unblocking(place, key)
-        asks = line.can_plan and left > 0 and (told is None or not told.is_fresh)
-        left -= line.can_plan
+        told = known_unblocking(place, line.waiting)
+        if line.can_plan and len(asked) < MOST_ASKED:
+            asked.add(likeness(line.waiting))
+        asks = likeness(line.waiting) in asked and (told is None or not told.is_fresh)
         rows.append(
             Row(
                 line=line,

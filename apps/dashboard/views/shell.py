@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, cast
 from urllib.parse import urlencode
 
@@ -28,6 +28,7 @@ from apps.accounts.services import record_denial
 from apps.clusters import queries as clusters
 from apps.clusters.models import Cluster, Snapshot
 from apps.dashboard.prepared import waiting_count
+from apps.dashboard.reading.policies import most_moves, tell_standing, usual_moves
 from apps.dashboard.reading.times import age_of
 from apps.executions import queries as executions
 from apps.plans.models import Plan
@@ -158,12 +159,20 @@ def show(
         "live_template": f"pages/{name}_live.html",
         "is_fragment": is_fragment,
         "may": accounts.actions_on(request.user, cluster) if cluster else frozenset(),
+        **_limits(cluster),
         **(context or {}),
     }
     if is_fragment:
         return render(request, f"pages/{name}_live.html", everything)
     everything |= _frame(request, cluster, here)
     return render(request, f"pages/{name}.html", everything)
+
+
+def _limits(cluster: Cluster | None) -> dict[str, Any]:
+    """Asked by the few templates that offer a plan."""
+    if cluster is None:
+        return {}
+    return {"most_moves": partial(most_moves, cluster), "usual_moves": partial(usual_moves, cluster)}
 
 
 def _frame(request: HttpRequest, cluster: Cluster | None, here: str) -> dict[str, Any]:
@@ -174,6 +183,7 @@ def _frame(request: HttpRequest, cluster: Cluster | None, here: str) -> dict[str
     return {
         "clusters": visible,
         "switch_to": shown_cluster,
+        "standing": tell_standing(cluster) if cluster else None,
         "nav": _navigation(request, shown_cluster, here, _counts(shown_cluster)),
         "roles": sorted(_roles(request, cluster)),
     }
@@ -231,6 +241,8 @@ def _navigation(
     if accounts.may(request.user, Action.ADMINISTER, None):
         governing.append(link("Users", "people"))
     governing.append(link("Tokens", "tokens"))
+    if cluster is not None:
+        governing.insert(0, link("Policies", "policies", cluster.name))
     return [*sections, Section("Governing", tuple(governing))]
 
 

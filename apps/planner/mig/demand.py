@@ -6,12 +6,12 @@ Not in here: layouts that would serve it (planning), who waits for what else (wa
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from apps.planner.mig.catalogue import MODELS
 from apps.planner.mig.nodes import asked_profiles
-from apps.planner.mig.use import NodeUse
+from apps.planner.mig.use import NodeUse, single_profile
 from apps.planner.rooms import is_open_node
 from apps.planner.snapshot import Snapshot
 from apps.planner.waiting import group_pending
@@ -20,13 +20,15 @@ from apps.planner.waiting import group_pending
 @dataclass(frozen=True, slots=True)
 class ProfileDemand:
     """waiting: keys of the pending workloads that ask for it, in the order of the queue. wanted:
-    instances they ask for. offered, in_use, idle, more: of open nodes; more: instances that would fit
-    in memory slices that are uncut, this profile alone. oldest: when the first was created, 0 unknown."""
+    instances they ask for; kept_out: those of them that no node takes now, whatever is idle. offered,
+    in_use, idle, more: of open nodes; more: instances that would fit in memory slices that are uncut,
+    this profile alone. oldest: when the first was created, 0 unknown."""
 
     profile: str
     waiting: tuple[str, ...] = ()
     pods: int = 0
     wanted: int = 0
+    kept_out: int = 0
     offered: int = 0
     in_use: int = 0
     idle: int = 0
@@ -35,20 +37,27 @@ class ProfileDemand:
 
     @property
     def missing(self) -> int:
-        return max(0, self.wanted - self.idle)
+        return self.kept_out + max(0, self.wanted - self.kept_out - self.idle)
 
 
-def list_demand(snapshot: Snapshot, nodes: Sequence[NodeUse]) -> tuple[ProfileDemand, ...]:
-    """Every profile that is offered or asked for: what is missing most first, then the largest."""
-    opened = [use for use in nodes if is_open_node(use.node)]
+def list_demand(
+    snapshot: Snapshot, nodes: Sequence[NodeUse], kept_out: Collection[str] = ()
+) -> tuple[ProfileDemand, ...]:
+    """Every profile that is offered or asked for: what is missing most first, then the largest.
+
+    kept_out: keys of workloads that no node takes now; what is idle is not for them. Instances under
+    mig.strategy=single are asked for as whole GPUs, so they count for nobody here.
+    """
+    opened = [use for use in nodes if is_open_node(use.node) and not single_profile(use.node)]
     offered, in_use, idle, more = _supply(opened)
-    wanted, pods = Counter[str](), Counter[str]()
+    wanted, pods, refused = Counter[str](), Counter[str](), Counter[str]()
     waiting: dict[str, list[str]] = {}
     oldest: dict[str, float] = {}
     for key, group in group_pending(snapshot):
         for pod in group:
             for profile, number in asked_profiles(pod).items():
                 wanted[profile] += number
+                refused[profile] += number if key in kept_out else 0
                 pods[profile] += 1
                 oldest[profile] = min(oldest.get(profile, pod.created_at), pod.created_at)
                 if key not in waiting.setdefault(profile, []):
@@ -59,6 +68,7 @@ def list_demand(snapshot: Snapshot, nodes: Sequence[NodeUse]) -> tuple[ProfileDe
             waiting=tuple(waiting.get(profile, ())),
             pods=pods[profile],
             wanted=wanted[profile],
+            kept_out=refused[profile],
             offered=offered[profile],
             in_use=in_use[profile],
             idle=idle[profile],

@@ -126,3 +126,14 @@ def test_success_is_not_believed_when_labels_kubelet_and_gpus_disagree():
     lost = change({"allocatable": {"nvidia.com/mig-1g.5gb": 1}}, mig__config__state="success")
     assert (lost.stage, lost.unseen) == (Stage.WRONG, {"1g.5gb": (2, 1)})
     assert change(gpu__deploy__dcgm=PAUSED).paused == ("dcgm",)
+
+
+def test_what_is_idle_is_not_for_those_that_no_node_takes():
+    seen = mig_cluster({"n1": ["1g@0 1g@1"]}, wanting("1g", 2, "b"))
+    uses = [read_use(node, ()) for node in seen.nodes.values()]
+    (demand,) = list_demand(seen, uses, {"team/b-1"})
+    assert (demand.wanted, demand.idle, demand.kept_out, demand.missing) == (2, 2, 1, 1)
+    labels = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"}
+    single = [replace(use, node=replace(use.node, labels=labels)) for use in uses]
+    (demand,) = list_demand(seen, single)
+    assert (demand.idle, demand.missing) == (0, 2)
