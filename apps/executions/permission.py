@@ -46,23 +46,35 @@ def require_may_start(cluster: Cluster) -> None:
     Raises HeldByPolicy.
     """
     policy = lock_policy(cluster)
-    if policy is None:
-        return
-    require_no_ban(policy)
-    most = policy.max_concurrent_executions
+    reason = _why_not_start(policy) if policy is not None else ""
+    if reason:
+        raise HeldByPolicy(f"nothing may be started now: {reason}")
+
+
+def why_not_start(cluster: Cluster) -> str:
+    """What the policy has against a start now, "" if nothing: for pages."""
+    return _why_not_start(policy_of(cluster))
+
+
+def _why_not_start(policy: ClusterPolicy) -> str:
+    ban = ban_of(policy, ledger.database_time())
+    if ban is not None:
+        return ban.sentence
+    cluster, most = policy.cluster, policy.max_concurrent_executions
     under_way = Execution.objects.filter(plan__cluster=cluster).exclude(state__in=TERMINAL)
     numbers = [str(number) for number in under_way.order_by("pk").values_list("pk", flat=True)]
-    if most is not None and len(numbers) >= most:
-        raise HeldByPolicy(
-            f"the policy of {cluster.name} allows {most} executions at once (max_concurrent_executions), and "
-            f"execution {', '.join(numbers)} is under way: wait until one has ended"
-        )
+    if most is None or len(numbers) < most:
+        return ""
+    return (
+        f"the policy of {cluster.name} allows {most} {'execution' if most == 1 else 'executions'} at once "
+        f"(max_concurrent_executions), and execution {', '.join(numbers)} is under way"
+    )
 
 
 def require_no_ban(policy: ClusterPolicy) -> None:
     ban = ban_of(policy, ledger.database_time())
     if ban is not None:
-        raise HeldByPolicy(f"nothing new may be started: {ban.sentence}")
+        raise HeldByPolicy(f"nothing new may be sent now: {ban.sentence}")
 
 
 def keep_to_policy(lease: Lease, execution: Execution) -> bool | None:

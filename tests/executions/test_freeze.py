@@ -217,8 +217,8 @@ def test_as_many_executions_as_the_policy_allows_also_when_two_people_start_at_o
         thread.join()
     (running,) = Execution.objects.all()
     assert refused == [
-        "the policy of east allows 1 executions at once (max_concurrent_executions), and execution "
-        f"{running.pk} is under way: wait until one has ended"
+        "nothing may be started now: the policy of east allows 1 execution at once "
+        f"(max_concurrent_executions), and execution {running.pk} is under way"
     ]
 
 

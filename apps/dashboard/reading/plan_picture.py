@@ -33,6 +33,7 @@ from apps.dashboard.reading.plan_page import (
 from apps.dashboard.reading.times import age_of
 from apps.dashboard.reading.words import plural
 from apps.executions import queries as executions
+from apps.executions.permission import why_not_start
 from apps.planner.plan import Plan
 from apps.planner.snapshot import Snapshot
 from apps.plans import queries
@@ -59,7 +60,8 @@ class Mini:
 @dataclass(frozen=True, slots=True)
 class PlanPicture:
     """progress: computing, ready, empty or failed. blocked: why Approve is off, "" if it is on.
-    refusals: what the eviction dry run warns of. awaits_dry_run: it has been asked for and not answered."""
+    held: what the cluster's policy has against a start now. refusals: what the eviction dry run warns of.
+    awaits_dry_run: it has been asked for and not answered."""
 
     state: tuple[str, str, str]
     progress: str
@@ -84,6 +86,7 @@ class PlanPicture:
     can_withdraw: bool = False
     cost_words: str = COST_WORDS
     decide_key: str = ""
+    held: str = ""
 
 
 def draw_plan(row: PlanRow, user: Any) -> PlanPicture:
@@ -98,7 +101,10 @@ def draw_plan(row: PlanRow, user: Any) -> PlanPicture:
     )
     if version is not None:
         facts |= _draw_version(row, version, user, may_approve=Action.APPROVE in rights)
+    if row.state == PlanState.APPROVED and not row.begun_at:
+        facts["held"] = why_not_start(row.cluster)
     facts["decide_key"] = key_of(
+        facts.get("held"),
         row.state,
         row.version_number,
         row.begun_at,

@@ -42,7 +42,8 @@ REFUSALS = (
 )
 LIST_LIVE_ON = f"sse:plan throttle:1s, {MISSED}, every 30s"
 PAGE_LIVE_ON = (
-    f"sse:plan throttle:1s, sse:execution throttle:2s, sse:snapshot throttle:5s, {MISSED}, every 30s"
+    "sse:plan throttle:1s, sse:policy throttle:1s, sse:execution throttle:2s, sse:snapshot throttle:5s, "
+    f"{MISSED}, every 30s"
 )
 LIST_LENGTH = 100
 
@@ -74,7 +75,7 @@ def _ask_for_plan(request: HttpRequest, place: Cluster) -> HttpResponse:
             cluster=place,
             goal=request.POST.get("goal", ""),
             workload=request.POST.get("workload", ""),
-            max_moves=_whole(request.POST.get("max_moves") or "50", "max_moves"),
+            max_moves=_whole(moves, "max_moves") if (moves := request.POST.get("max_moves")) else None,
         )
     except NotVisible:
         raise

@@ -1,0 +1,136 @@
+"""A cluster's policy in words: what forbids new effects now, what comes next, when each window holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.utils import timezone
+
+from apps.clusters.models import Cluster
+from apps.dashboard.reading.words import plural
+from apps.executions.permission import evictions_in_flight
+from apps.executions.queries import open_executions
+from apps.plans.freezes import Span, Window, tell_moment, tell_window
+from apps.plans.models import ClusterPolicy
+from apps.plans.policies import (
+    KILL_SWITCH,
+    USUAL_MOVES,
+    ban_of,
+    moves_allowed,
+    next_freeze,
+    policy_of,
+    windows_of,
+)
+from apps.plans.services.drafting import MOST_MOVES
+
+AHEAD = timedelta(hours=2)
+"""A freeze that begins so soon is announced on every page of the cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The banner over every page of a cluster."""
+
+    tone: str
+    symbol: str
+    head: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRow:
+    """number: its place in the policy. tone, state: whether it holds now. when: its next or present span."""
+
+    number: int
+    window: str
+    reason: str
+    tone: str
+    state: str
+    when: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    name: str
+    value: str
+    note: str = ""
+
+
+def tell_standing(cluster: Cluster) -> Standing | None:
+    """What everybody who looks at the cluster should know; None on an ordinary day."""
+    policy, now = policy_of(cluster), timezone.now()
+    ban = ban_of(policy, now)
+    if ban is not None and ban.kind == KILL_SWITCH:
+        then = "Nothing new is sent to the cluster; what is in the air is landed. An admin releases it."
+        return Standing("bad", "oct", f"{ban.sentence}.", then)
+    if ban is not None:
+        then = "Nothing new is started; executions under way pause and go on by themselves afterwards."
+        return Standing("warn", "lock", f"{ban.sentence}.", then)
+    coming = next_freeze(policy, now)
+    if coming is None or coming[0][0] - now > AHEAD:
+        return None
+    (begin, _), window = coming
+    head = f"A freeze begins at {tell_moment(begin, window.time_zone)}: {window.reason}."
+    return Standing("info", "half", head, "Executions that are under way then pause until it ends.")
+
+
+def tell_facts(policy: ClusterPolicy) -> list[Fact]:
+    cluster, now = policy.cluster, timezone.now()
+    ban, coming = ban_of(policy, now), next_freeze(policy, now)
+    running = open_executions().filter(plan__cluster=cluster).count()
+    flying = evictions_in_flight(cluster).count()
+    effects = "allowed" if ban is None else "stopped" if ban.kind == KILL_SWITCH else "frozen"
+    return [
+        Fact("New effects", effects, ban.sentence if ban else "executions may begin and go on"),
+        Fact("Next freeze", *_tell_coming(coming)),
+        Fact("Executions under way", *_of_most(running, policy.max_concurrent_executions)),
+        Fact("Evictions in flight", *_of_most(flying, policy.max_evictions_in_flight)),
+    ]
+
+
+def _tell_coming(coming: tuple[Span, Window] | None) -> tuple[str, str]:
+    if coming is None:
+        return "none", "no window begins later"
+    (begin, end), window = coming
+    zone = window.time_zone
+    return f"{tell_moment(begin, zone)}", f"until {tell_moment(end, zone)}: {window.reason}"
+
+
+def _of_most(number: int, most: int | None) -> tuple[str, str]:
+    return f"{number}", "no limit" if most is None else f"of at most {most}"
+
+
+def list_windows(policy: ClusterPolicy) -> list[WindowRow]:
+    now = timezone.now()
+    return [_row(number, window, now) for number, window in enumerate(windows_of(policy))]
+
+
+def _row(number: int, window: Window, now: datetime) -> WindowRow:
+    zone = window.time_zone
+    here = next((span for span in window.spans_near(now) if span[0] <= now < span[1]), None)
+    coming = min(window.spans_after(now), default=None)
+    if here is not None:
+        tone, state, when = "warn", "holds now", f"until {tell_moment(here[1], zone)}"
+    elif coming is not None:
+        tone, state = "", "comes"
+        when = f"{tell_moment(coming[0], zone)} until {tell_moment(coming[1], zone)}"
+    else:
+        tone, state, when = "", "over", "it does not come again"
+    return WindowRow(number, tell_window(window), window.reason, tone, state, when)
+
+
+def most_moves(cluster: Cluster) -> int:
+    """As many moves may a plan ask for."""
+    return moves_allowed(policy_of(cluster), MOST_MOVES)
+
+
+def usual_moves(cluster: Cluster) -> int:
+    """What a form offers at first."""
+    return moves_allowed(policy_of(cluster), USUAL_MOVES)
+
+
+def tell_paused(cluster: Cluster) -> str:
+    """For whoever releases the kill switch: what waits for an operator then."""
+    paused = open_executions().filter(plan__cluster=cluster, state="paused", is_frozen=False).count()
+    return f"{plural(paused, 'paused execution')} will wait for an operator to resume" if paused else ""

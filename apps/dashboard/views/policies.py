@@ -1,0 +1,178 @@
+"""The policy of a cluster: everybody who sees the cluster reads it, its admins edit it.
+
+Every edit names the version that was looked at, so that nobody's change is overwritten unseen. What cannot be
+used comes back with the form as it was sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST
+
+from apps.accounts import queries as accounts
+from apps.accounts.errors import Denied, NotVisible
+from apps.accounts.rights import Action
+from apps.clusters import queries as clusters
+from apps.clusters.models import Cluster
+from apps.dashboard.reading.policies import list_windows, tell_facts, tell_paused, tell_standing
+from apps.dashboard.views.shell import page, person_of, refuse, show, tell
+from apps.plans import services
+from apps.plans.errors import InvalidPolicy, WrongState
+from apps.plans.freezes import DAYS, zone_names
+from apps.plans.models import ClusterPolicy
+from apps.plans.policies import policy_of
+from apps.plans.policy_rules import LIMITS
+
+LIVE_ON = "sse:policy throttle:1s, sse:execution throttle:2s, every 30s"
+MINUTES = 60
+DAY_NAMES = {"mon": "Mon", "tue": "Tue", "wed": "Wed", "thu": "Thu", "fri": "Fri", "sat": "Sat", "sun": "Sun"}
+
+
+@page
+def policies(request: HttpRequest, cluster: str) -> HttpResponse:
+    return _show(request, clusters.cluster_for(request.user, cluster))
+
+
+def _show(request: HttpRequest, place: Cluster, wanted: Mapping[str, Any] | None = None) -> HttpResponse:
+    """wanted: what was sent and could not be used, to be mended."""
+    policy = policy_of(place)
+    rights = accounts.actions_on(request.user, place)
+    windows = list_windows(policy)
+    zone = policy.freeze_windows[-1]["time_zone"] if windows else "UTC"
+    context = {
+        "policy": policy,
+        "facts": tell_facts(policy),
+        "windows": windows,
+        "may_edit": Action.ADMINISTER in rights,
+        "may_stop": bool({Action.ADMINISTER, Action.OPERATE} & rights),
+        "paused": tell_paused(place),
+        "zones": zone_names(),
+        "days": DAY_NAMES.items(),
+        "form": {"time_zone": zone, **_form_of(policy), **(wanted or {})},
+        "limits": LIMITS,
+    }
+    return show(
+        request,
+        "policies",
+        title="Policies",
+        here="Policies",
+        cluster=place,
+        snapshot_row=clusters.latest_snapshot(place),
+        live_on=LIVE_ON,
+        context=context,
+    )
+
+
+def _form_of(policy: ClusterPolicy) -> dict[str, Any]:
+    seconds = policy.approval_expires_after_seconds
+    return {
+        "protected_namespaces": "\n".join(policy.protected_namespaces),
+        "max_moves_per_plan": policy.max_moves_per_plan,
+        "max_concurrent_executions": policy.max_concurrent_executions,
+        "max_evictions_in_flight": policy.max_evictions_in_flight,
+        "approval_minutes": seconds // MINUTES if seconds else None,
+    }
+
+
+@page
+def standing(request: HttpRequest, cluster: str) -> HttpResponse:
+    """The banner alone, which every page of the cluster asks for again."""
+    place = clusters.cluster_for(request.user, cluster)
+    return render(request, "console/standing.html", {"cluster": place, "standing": tell_standing(place)})
+
+
+@page
+@require_POST
+def change(request: HttpRequest, cluster: str, verb: str) -> HttpResponse:
+    place = clusters.cluster_for(request.user, cluster)
+    act = VERBS.get(verb)
+    if act is None:
+        raise Http404(f"nobody can {verb} a policy")
+    try:
+        tell(request, act(request, place))
+    except NotVisible:
+        raise
+    except InvalidPolicy as error:
+        refuse(request, error)
+        sent = {name: text for name, text in request.POST.items() if name != "csrfmiddlewaretoken"}
+        return _show(request, place, {**sent, "weekdays": request.POST.getlist("weekdays"), "verb": verb})
+    except (Denied, WrongState) as error:
+        refuse(request, error)
+    return redirect("policies", place.name)
+
+
+def _save(request: HttpRequest, place: Cluster) -> str:
+    names = request.POST.get("protected_namespaces", "").replace(",", " ").split()
+    minutes = _number(request, "approval_minutes")
+    wishes: dict[str, Any] = {name: _number(request, name) for name in LIMITS if name.startswith("max_")}
+    wishes["approval_expires_after_seconds"] = None if minutes is None else minutes * MINUTES
+    _change(request, place, {"protected_namespaces": names, **wishes})
+    return "The policy is saved. Plans that break it go stale within seconds."
+
+
+def _number(request: HttpRequest, name: str) -> int | None:
+    text = request.POST.get(name, "").strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise InvalidPolicy(
+            name, f"{name.replace('_', ' ')} must be a whole number or empty, not {text[:20]!r}"
+        )
+    return int(text)
+
+
+def _add_window(request: HttpRequest, place: Cluster) -> str:
+    sent = request.POST
+    told: dict[str, Any] = {
+        name: sent.get(name, "").strip() for name in ("start", "end", "time_zone", "reason")
+    }
+    told["start"], told["end"] = told["start"] or "00:00", told["end"] or "24:00"
+    if sent.get("kind") == "once":
+        told |= {"first_day": sent.get("first_day", ""), "last_day": sent.get("last_day", "")}
+    else:
+        told["weekdays"] = [day for day in DAYS if day in sent.getlist("weekdays")]
+    windows = policy_of(place).freeze_windows
+    _change(request, place, {"freeze_windows": [*windows, told]})
+    return "The freeze window is added."
+
+
+def _remove_window(request: HttpRequest, place: Cluster) -> str:
+    number = _number(request, "number")
+    windows = policy_of(place).freeze_windows
+    if number is None or number >= len(windows):
+        raise WrongState("that freeze window is not there any more: look again")
+    _change(request, place, {"freeze_windows": [*windows[:number], *windows[number + 1 :]]})
+    return "The freeze window is removed."
+
+
+def _change(request: HttpRequest, place: Cluster, wishes: Mapping[str, Any]) -> None:
+    looked_at = request.POST.get("version", "")
+
+    def check(row: ClusterPolicy) -> None:
+        if str(row.version) != looked_at:
+            raise WrongState("somebody changed this policy since you opened the page: look again, then save")
+
+    services.change_policy(actor=person_of(request), cluster=place, wishes=wishes, check=check)
+
+
+def _stop(request: HttpRequest, place: Cluster) -> str:
+    services.stop_cluster(actor=person_of(request), cluster=place, reason=request.POST.get("reason", ""))
+    return "The kill switch is on: nothing new is sent to the cluster."
+
+
+def _release(request: HttpRequest, place: Cluster) -> str:
+    services.release_cluster(actor=person_of(request), cluster=place, reason=request.POST.get("reason", ""))
+    return "The kill switch is off. Executions that it paused wait for an operator to resume them."
+
+
+VERBS: dict[str, Callable[[HttpRequest, Cluster], str]] = {
+    "save": _save,
+    "add-window": _add_window,
+    "remove-window": _remove_window,
+    "stop": _stop,
+    "release": _release,
+}
