@@ -8,11 +8,12 @@ Every method may raise an error of `apps.kube.errors`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 Json = dict[str, Any]
+Kept = TypeVar("Kept")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,10 @@ class Gateway(Protocol):
         label_selector: str = "",
         field_selector: str = "",
     ) -> ObjectList: ...
+
+    def list_reduced(self, kind: Kind, reduce: Callable[[Json], Kept]) -> tuple[list[Kept], str]:
+        """All objects of a kind as `reduce` leaves them, page by page, so that the whole list is never in
+        memory at once; and the revision that a watch goes on from."""
 
     def watch(self, kind: Kind, *, resource_version: str, seconds: int) -> Iterator[WatchEvent]:
         """One watch request. Raises Expired on 410; ends when the server ends it."""

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 
 from apps.kube import errors
-from apps.kube.gateway import Gateway, Json, Kind
-from apps.kube.object_store import ObjectStore
+from apps.kube.gateway import Gateway, Kind
+from apps.kube.object_store import KeptObject, ObjectStore
 
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 15.0
@@ -60,7 +60,7 @@ class KindWatch:
     def join(self, seconds: float) -> None:
         self._thread.join(seconds)
 
-    def objects(self) -> list[Json]:
+    def objects(self) -> list[KeptObject]:
         return self._store.objects()
 
     def _follow(self) -> None:
@@ -80,14 +80,14 @@ class KindWatch:
                 self._lose(type(error).__name__, is_answer=True)
 
     def _list(self) -> str:
-        listed = self._gateway.list_objects(self.kind)
-        changed = self._store.replace_all(listed)
+        kept, revision = self._gateway.list_reduced(self.kind, self._store.keep)
+        changed = self._store.replace_all(kept)
         was_settled, had_problem = self.is_settled, bool(self.problem)
         self.is_listed = self.is_settled = True
         self.problem, self.lost_at = "", None
         if changed or had_problem or not was_settled:
             self._on_change()
-        return listed.resource_version
+        return revision
 
     def _watch_from(self, revision: str) -> None:
         """One watch after the other; only a whole stream that the server ended is gone on from."""

@@ -11,7 +11,7 @@ import contextlib
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,7 +20,7 @@ import urllib3
 from apps.kube import errors
 from apps.kube.answers import error_of, read_object
 from apps.kube.connection import MERGE_PATCH, STRATEGIC_PATCH, USER_AGENT, Answer, Connection, Request
-from apps.kube.gateway import EVENTS, NAMESPACES, PODS, Json, Kind, ObjectList, WatchEvent
+from apps.kube.gateway import EVENTS, NAMESPACES, PODS, Json, Kept, Kind, ObjectList, WatchEvent
 from apps.kube.identity import Identity
 from apps.kube.kubeconfig import Credentials
 from apps.kube.paths import object_path
@@ -95,14 +95,11 @@ class KubernetesGateway:
         label_selector: str = "",
         field_selector: str = "",
     ) -> ObjectList:
-        self._identity.prove()
         query = _selectors(label_selector, field_selector)
-        path = object_path(kind, namespace=namespace)
-        try:
-            return self._list_pages(path, query)
-        except errors.Expired:
-            # A continue token outlived its revision: pages of two revisions must not be mixed.
-            return self._list_pages(path, query)
+        return ObjectList(*self._list_all(object_path(kind, namespace=namespace), query, lambda raw: raw))
+
+    def list_reduced(self, kind: Kind, reduce: Callable[[Json], Kept]) -> tuple[list[Kept], str]:
+        return self._list_all(object_path(kind), {}, reduce)
 
     def watch(self, kind: Kind, *, resource_version: str, seconds: int) -> Iterator[WatchEvent]:
         self._identity.prove()
@@ -252,17 +249,31 @@ class KubernetesGateway:
         self.end_streams()
         self._connection.close()
 
-    def _list_pages(self, path: str, query: dict[str, str]) -> ObjectList:
-        objects: list[Json] = []
+    def _list_all(
+        self, path: str, query: dict[str, str], reduce: Callable[[Json], Kept]
+    ) -> tuple[list[Kept], str]:
+        self._identity.prove()
+        try:
+            return self._list_pages(path, query, reduce)
+        except errors.Expired:
+            # A continue token outlived its revision: pages of two revisions must not be mixed.
+            return self._list_pages(path, query, reduce)
+
+    def _list_pages(
+        self, path: str, query: dict[str, str], reduce: Callable[[Json], Kept]
+    ) -> tuple[list[Kept], str]:
+        objects: list[Kept] = []
         query = {**query, "limit": str(PAGE)}
         while True:
             request = Request("GET", path, query)
             page = read_object(self._ask(request), request)
             found = page.get("items")
-            objects.extend(found if isinstance(found, list) else [])
+            objects += [
+                reduce(raw) for raw in (found if isinstance(found, list) else ()) if isinstance(raw, dict)
+            ]
             metadata = page.get("metadata") or {}
             if not metadata.get("continue"):
-                return ObjectList(objects, str(metadata.get("resourceVersion", "")))
+                return objects, str(metadata.get("resourceVersion", ""))
             query = {**query, "continue": str(metadata["continue"])}
 
     def _write(self, request: Request) -> Json:

@@ -1,12 +1,47 @@
-"""The objects of one kind as the watch knows them, safe to read while it goes on."""
+"""The objects of one kind as the watch knows them, safe to read while it goes on.
+
+An object is kept as text, a tenth of what it takes as dicts, and opened by whoever reads it: a large
+cluster has a hundred thousand of them, of which a handful changes between two snapshots.
+"""
 
 from __future__ import annotations
 
+import json
+import sys
 import threading
 from typing import Any
 
-from apps.kube.gateway import Json, Kind, ObjectList, WatchEvent
+from apps.kube.gateway import Json, Kind, WatchEvent
 from apps.kube.trimming import trim_object
+
+
+class KeptObject:
+    """A trimmed API object. uid and revision: as it says itself, "" where it does not."""
+
+    __slots__ = ("namespace", "name", "uid", "revision", "_text")
+
+    def __init__(self, trimmed: Json) -> None:
+        metadata = trimmed["metadata"]
+        self.namespace = sys.intern(_word(metadata, "namespace"))
+        self.name = _word(metadata, "name")
+        self.uid = _word(metadata, "uid")
+        self.revision = _word(metadata, "resourceVersion")
+        self._text = json.dumps(trimmed, separators=(",", ":"))
+
+    def open(self) -> Json:
+        """A new dict at each call."""
+        found: Json = json.loads(self._text)
+        return found
+
+    @property
+    def number(self) -> int:
+        """Revisions are integers in practice; where one is not, every event counts as news."""
+        return int(self.revision) if self.revision.isdecimal() and len(self.revision) < 20 else 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, KeptObject) and self._text == other._text
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 class ObjectStore:
@@ -15,13 +50,16 @@ class ObjectStore:
     def __init__(self, kind: Kind) -> None:
         self._kind = kind
         self._lock = threading.Lock()
-        self._objects: dict[tuple[str, str], Json] = {}
+        self._objects: dict[tuple[str, str], KeptObject] = {}
         self._deleted: dict[tuple[str, str], int] = {}
 
-    def replace_all(self, listed: ObjectList) -> bool:
+    def keep(self, raw: Json) -> KeptObject:
+        """What is kept of an object that the API gave."""
+        return KeptObject(trim_object(self._kind, raw))
+
+    def replace_all(self, listed: list[KeptObject]) -> bool:
         """What a LIST says. True if it differs from what was known."""
-        trimmed = [trim_object(self._kind, raw) for raw in listed.objects if isinstance(raw, dict)]
-        objects = {_key(raw): raw for raw in trimmed}
+        objects = {(one.namespace, one.name): one for one in listed}
         with self._lock:
             is_new = objects != self._objects
             self._objects = objects
@@ -30,11 +68,11 @@ class ObjectStore:
 
     def apply(self, event: WatchEvent) -> bool:
         """One ADDED, MODIFIED or DELETED. False for an event that is older than what is known."""
-        raw = trim_object(self._kind, event.object)
-        key, revision = _key(raw), _revision(raw)
+        found = self.keep(event.object)
+        key, revision = (found.namespace, found.name), found.number
         with self._lock:
             known = self._objects.get(key)
-            newest = max(_revision(known) if known else 0, self._deleted.get(key, 0))
+            newest = max(known.number if known else 0, self._deleted.get(key, 0))
             if revision and revision < newest:
                 return False
             if event.type == "DELETED":
@@ -42,7 +80,7 @@ class ObjectStore:
                 return self._objects.pop(key, None) is not None
             if revision and revision == newest and known is not None:
                 return False
-            self._objects[key] = raw
+            self._objects[key] = found
             return True
 
     def clear(self) -> None:
@@ -50,17 +88,10 @@ class ObjectStore:
             self._objects = {}
             self._deleted = {}
 
-    def objects(self) -> list[Json]:
+    def objects(self) -> list[KeptObject]:
         with self._lock:
             return list(self._objects.values())
 
 
-def _key(raw: dict[str, Any]) -> tuple[str, str]:
-    metadata = raw["metadata"]
-    return str(metadata.get("namespace", "")), str(metadata.get("name", ""))
-
-
-def _revision(raw: dict[str, Any]) -> int:
-    """Revisions are integers in practice; where one is not, every event counts as news."""
-    text = str(raw["metadata"].get("resourceVersion", ""))
-    return int(text) if text.isdecimal() and len(text) < 20 else 0
+def _word(metadata: dict[str, Any], key: str) -> str:
+    return str(metadata.get(key, ""))

@@ -24,11 +24,11 @@ from apps.kube.gateway import (
     REPLICASETS,
     STATEFULSETS,
     VOLUMES,
-    Json,
     Kind,
 )
 from apps.kube.kind_watch import KindWatch
 from apps.kube.kubernetes_gateway import KubernetesGateway
+from apps.kube.object_store import KeptObject
 
 ESSENTIAL = (NODES, PODS)
 OPTIONAL = (POD_GROUPS,)
@@ -111,7 +111,7 @@ class ClusterWatch:
         """Essential kinds without which there is no picture, and which have not been read."""
         return tuple(watch.kind for watch in self._watches if watch.kind in ESSENTIAL and not watch.is_listed)
 
-    def objects(self) -> dict[Kind, list[Json]]:
+    def objects(self) -> dict[Kind, list[KeptObject]]:
         """The newest objects; a kind that could not be read is missing."""
         return {watch.kind: watch.objects() for watch in self._watches if watch.is_listed}
 

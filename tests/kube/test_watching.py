@@ -36,7 +36,7 @@ def watching():
 
 
 def names(watch, kind):
-    return sorted(raw["metadata"]["name"] for raw in watch.objects().get(kind, []))
+    return sorted(one.name for one in watch.objects().get(kind, []))
 
 
 def lists_of(api, path):
@@ -48,7 +48,7 @@ def label(api, name, value):
 
 
 def labels_of(watch):
-    return {raw["metadata"]["name"]: raw["metadata"]["labels"].get("n") for raw in watch.objects()[NODES]}
+    return {one.name: one.open()["metadata"]["labels"].get("n") for one in watch.objects()[NODES]}
 
 
 def test_it_follows_what_comes_changes_and_goes(api_server, watching):
@@ -74,7 +74,7 @@ def test_it_keeps_no_environment_and_no_managed_fields(api_server, watching):
     api_server.seed(secret)
     watch = watching(api_server.gateway())
     wait_until(lambda: watch.is_ready)
-    kept = repr(watch.objects()[PODS])
+    kept = repr([one.open() for one in watch.objects()[PODS]])
     assert "hunter2" not in kept
     assert "managedFields" not in kept
 

@@ -30,14 +30,22 @@ from apps.kube.translate.nodes import ReadNode, read_node
 from apps.kube.translate.pods import Surroundings, read_pod
 from apps.kube.translate.protections import PROTECT
 from apps.kube.translate.surroundings import GANG, Around, Ties, read_ties, surroundings_of
-from apps.kube.translate.unreadable import UNREADABLE, name_of, stamp_of, unreadable_node, unreadable_pod
+from apps.kube.translate.unreadable import (
+    UNREADABLE,
+    Raw,
+    name_of,
+    opened,
+    stamp_of,
+    unreadable_node,
+    unreadable_pod,
+)
 from apps.kube.translate.values import brief, child, clean
-from apps.kube.translate.volumes import pinned_claims
+from apps.kube.translate.volumes import bound_volume, claimed_volume
 from apps.kube.translate.workloads import read_budget, read_pod_group, read_workload
 from apps.planner.inventory import DisruptionBudget, Gang, Node, Pod, Workload
 from apps.planner.snapshot import Snapshot
 
-Objects = Mapping[Kind, Iterable[Mapping[str, Any]]]
+Objects = Mapping[Kind, Iterable[Raw]]
 WORKLOAD_KINDS = {
     REPLICASETS: "ReplicaSet",
     DEPLOYMENTS: "Deployment",
@@ -75,8 +83,8 @@ class Translator:
     ) -> Snapshot:
         said = list(problems)
         self._known_others, self._others = self._others, {}
-        workloads = self._read_workloads(objects, said)
-        around = _read_around(objects, workloads)
+        workloads, job_gangs = self._read_workloads(objects, said)
+        around = self._read_around(objects, workloads, job_gangs, said)
         pods = self._read_pods(objects.get(PODS, ()), around, said)
         nodes = self._read_nodes(objects.get(NODES, ()), taken_at, said)
         return Snapshot(
@@ -90,25 +98,50 @@ class Translator:
             problems=tuple(said),
         )
 
-    def _read_workloads(self, objects: Objects, said: list[str]) -> dict[str, Workload]:
+    def _read_workloads(
+        self, objects: Objects, said: list[str]
+    ) -> tuple[dict[str, Workload], frozenset[str]]:
+        """By uid; and the uids of Jobs whose own annotation makes their pods a gang."""
         found: dict[str, Workload] = {}
+        gangs: set[str] = set()
         for kind, name in WORKLOAD_KINDS.items():
             for raw in objects.get(kind, ()):
-                workload = self._remembered(name, raw, lambda raw, name=name: read_workload(raw, name), said)
-                if workload is not None and workload.uid:
-                    found[workload.uid] = workload
-        return _named_by_parents(found)
+                read = self._remembered(name, raw, lambda raw, name=name: _read_owner(raw, name), said)
+                if read is not None and read[0].uid:
+                    found[read[0].uid] = read[0]
+                    if read[1]:
+                        gangs.add(read[0].uid)
+        return _named_by_parents(found), frozenset(gangs)
+
+    def _read_around(
+        self,
+        objects: Objects,
+        workloads: Mapping[str, Workload],
+        job_gangs: frozenset[str],
+        said: list[str],
+    ) -> Around:
+        def read_all(kind: Kind, name: str, read: Any) -> list[Any]:
+            return [self._remembered(name, raw, read, said) for raw in objects.get(kind, ())]
+
+        pinned = None
+        if CLAIMS in objects and VOLUMES in objects:
+            bound = set(read_all(VOLUMES, "volume", bound_volume)) - {"", None}
+            claims = read_all(CLAIMS, "claim", claimed_volume)
+            pinned = frozenset(claim[0] for claim in claims if claim is not None and claim[1] in bound)
+        protected = [_protected_namespace(opened(raw)) for raw in objects.get(NAMESPACES, ())]
+        return Around(frozenset(filter(None, protected)), workloads, pinned, job_gangs)
 
     def _read_budgets(self, objects: Objects, said: list[str]) -> list[DisruptionBudget]:
         read = (self._remembered("budget", raw, read_budget, said) for raw in objects.get(BUDGETS, ()))
         return [budget for budget in read if budget is not None]
 
-    def _remembered(self, kind: str, raw: Mapping[str, Any], read: Any, said: list[str]) -> Any:
+    def _remembered(self, kind: str, raw: Raw, read: Any, said: list[str]) -> Any:
         uid, revision = stamp_of(raw)
         known = self._known_others.get((kind, uid))
         if known is not None and uid and known[0] == revision != "":
             self._others[(kind, uid)] = known
             return known[1]
+        raw = opened(raw)
         try:
             found = read(raw)
         except UNREADABLE as error:
@@ -117,9 +150,7 @@ class Translator:
         self._others[(kind, uid)] = (revision, found)
         return found
 
-    def _read_pods(
-        self, raws: Iterable[Mapping[str, Any]], around: Around, said: list[str]
-    ) -> dict[str, Pod]:
+    def _read_pods(self, raws: Iterable[Raw], around: Around, said: list[str]) -> dict[str, Pod]:
         seen: dict[str, _SeenPod] = {}
         pods: dict[str, Pod] = {}
         for raw in raws:
@@ -127,8 +158,9 @@ class Translator:
             try:
                 found = _read_pod_again(self._pods.get(uid), raw, revision, around)
             except UNREADABLE as error:
-                said.append(f"The pod {name_of(raw)} cannot be read ({type(error).__name__}).")
-                pod = unreadable_pod(raw)
+                spoiled = opened(raw)
+                said.append(f"The pod {name_of(spoiled)} cannot be read ({type(error).__name__}).")
+                pod = unreadable_pod(spoiled)
                 pods[pod.uid] = pod
                 continue
             pod = found.pod if found.pod.uid else replace(found.pod, uid=found.pod.key)
@@ -137,9 +169,7 @@ class Translator:
         self._pods = seen
         return pods
 
-    def _read_nodes(
-        self, raws: Iterable[Mapping[str, Any]], taken_at: float, said: list[str]
-    ) -> dict[str, Node]:
+    def _read_nodes(self, raws: Iterable[Raw], taken_at: float, said: list[str]) -> dict[str, Node]:
         seen: dict[str, tuple[str, ReadNode]] = {}
         nodes: dict[str, Node] = {}
         for raw in raws:
@@ -148,7 +178,7 @@ class Translator:
             if known and uid and known[0] == revision != "" and not _is_over(known[1].valid_until, taken_at):
                 read = known[1]
             else:
-                read = _read_node_safely(raw, taken_at, said)
+                read = _read_node_safely(opened(raw), taken_at, said)
             if read.node.name in nodes:
                 said.append(f"The node {brief(read.node.name)} is there twice; the last one is shown.")
             nodes[read.node.name] = read.node
@@ -205,15 +235,16 @@ class Translator:
         return {**workloads, **unseen}
 
 
-def _read_pod_again(
-    known: _SeenPod | None, raw: Mapping[str, Any], revision: str, around: Around
-) -> _SeenPod:
-    is_same = known is not None and known.revision == revision != ""
-    ties = known.ties if known is not None and is_same else read_ties(raw)
+def _read_pod_again(known: _SeenPod | None, raw: Raw, revision: str, around: Around) -> _SeenPod:
+    if known is not None and known.revision == revision != "":
+        surroundings = surroundings_of(known.ties, around)
+        if known.surroundings == surroundings:
+            return known
+        return _SeenPod(revision, known.ties, surroundings, read_pod(opened(raw), surroundings))
+    whole = opened(raw)
+    ties = read_ties(whole)
     surroundings = surroundings_of(ties, around)
-    if known is not None and is_same and known.surroundings == surroundings:
-        return known
-    return _SeenPod(revision, ties, surroundings, read_pod(raw, surroundings))
+    return _SeenPod(revision, ties, surroundings, read_pod(whole, surroundings))
 
 
 def _read_node_safely(raw: Mapping[str, Any], taken_at: float, said: list[str]) -> ReadNode:
@@ -224,24 +255,15 @@ def _read_node_safely(raw: Mapping[str, Any], taken_at: float, said: list[str]) 
         return ReadNode(unreadable_node(raw, taken_at))
 
 
-def _read_around(objects: Objects, workloads: Mapping[str, Workload]) -> Around:
-    pinned = None
-    if CLAIMS in objects and VOLUMES in objects:
-        pinned = pinned_claims(objects[CLAIMS], objects[VOLUMES])
-    return Around(
-        protected_namespaces=frozenset(
-            clean(child(raw, "metadata").get("name"), 253)
-            for raw in objects.get(NAMESPACES, ())
-            if child(raw, "metadata", "annotations").get(PROTECT) == "true"
-        ),
-        workloads=workloads,
-        pinned_claims=pinned,
-        job_gangs=frozenset(
-            stamp_of(raw)[0]
-            for raw in objects.get(JOBS, ())
-            if child(raw, "metadata", "annotations").get(GANG) == "true"
-        ),
-    )
+def _read_owner(raw: Mapping[str, Any], kind: str) -> tuple[Workload, bool]:
+    is_gang = kind == "Job" and child(raw, "metadata", "annotations").get(GANG) == "true"
+    return read_workload(raw, kind), is_gang
+
+
+def _protected_namespace(raw: Mapping[str, Any]) -> str:
+    """Its name if its annotation protects it."""
+    is_protected = child(raw, "metadata", "annotations").get(PROTECT) == "true"
+    return clean(child(raw, "metadata").get("name"), 253) if is_protected else ""
 
 
 def _named_by_parents(workloads: dict[str, Workload]) -> dict[str, Workload]:

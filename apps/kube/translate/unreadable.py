@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from apps.kube.object_store import KeptObject
 from apps.kube.translate.values import brief, child, clean
 from apps.planner.inventory import Node, Pod
 
+Raw = Mapping[str, Any] | KeptObject
+"""An object as the API gives it, or as the watch keeps it."""
 UNREADABLE = (AttributeError, TypeError, ValueError, LookupError, ArithmeticError, RecursionError)
 
 
-def stamp_of(raw: Mapping[str, Any]) -> tuple[str, str]:
+def opened(raw: Raw) -> Mapping[str, Any]:
+    return raw.open() if isinstance(raw, KeptObject) else raw
+
+
+def stamp_of(raw: Raw) -> tuple[str, str]:
     """(uid, resourceVersion), "" where they are missing."""
+    if isinstance(raw, KeptObject):
+        return clean(raw.uid, 100), clean(raw.revision, 40)
     metadata = child(raw, "metadata")
     return clean(metadata.get("uid"), 100), clean(metadata.get("resourceVersion"), 40)
 
