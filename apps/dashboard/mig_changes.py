@@ -9,7 +9,7 @@ from django.db import transaction
 from apps.clusters import queries as clusters
 from apps.clusters.models import Cluster, Snapshot
 from apps.dashboard.models import MigChange
-from apps.planner.mig.changing import Change, read_change
+from apps.planner.mig.changing import Change, Stage, read_change
 from apps.planner.snapshot import Snapshot as Picture
 
 
@@ -42,9 +42,15 @@ def changes_since(cluster: Cluster) -> dict[str, tuple[str, str, datetime]]:
     return {one.node_uid: (one.config, one.stage, one.since) for one in rows}
 
 
+def is_timed(change: Change) -> bool:
+    """Whether it matters since when it is in its stage. mig-manager says success before the device plugin
+    is back, so what disagrees at first may agree soon."""
+    return change.is_under_way or change.stage is Stage.WRONG
+
+
 def _changes_in(picture: Picture) -> dict[str, Change]:
     return {
         (node.uid or node.name)[:64]: change
         for node in picture.nodes.values()
-        if (change := read_change(node)).is_under_way
+        if is_timed(change := read_change(node))
     }

@@ -123,6 +123,20 @@ def test_a_change_that_has_only_begun_is_not_called_stuck(viewer, cluster):
     assert "none under way" in shown_on(viewer)
 
 
+def test_a_success_that_disagrees_has_two_minutes_to_settle(viewer, cluster):
+    now = time.time()
+    for moment, told in ((now - 60, ""), (now - 170, "says success for “all-3g.40gb”")):
+        board = Board(now=now)
+        mig_node(board, "n-1", "mc", labels=mig_labels(config="all-3g.40gb", state="success"))
+        MigChange.objects.all().delete()
+        follow_mig_changes(make_picture(cluster, board.snapshot()).pk)
+        MigChange.objects.update(since=datetime.fromtimestamp(moment, UTC))
+        page = shown_on(viewer)
+        assert ("its name promises 3g.40gb on every GPU" in page) is bool(told)
+        assert told in page
+        assert "success, but disagrees" in page
+
+
 def test_without_anything_that_can_be_cut_the_page_says_why(viewer, cluster):
     assert "No snapshot of this cluster yet" in shown_on(viewer)
     board = Board(now=time.time())

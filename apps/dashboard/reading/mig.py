@@ -276,8 +276,8 @@ def tell_demand(look: MigLook) -> str:
     short = listing([f"{one.missing} × {one.profile}" for one in missing])
     total = sum(one.missing for one in missing)
     room = listing([f"{min(one.more, one.missing)} × {one.profile}" for one in missing if one.more])
+    tail = f" Uncut memory slices have room for {room}." if room else " Nothing uncut has room for them."
     others = [one.profile for one in missing if one.idle and one.kept_out]
     if others:
-        head += f" The {listing(others)} that are free stand on nodes that these pods may not use."
-    tail = f" Uncut memory slices have room for {room}." if room else " Nothing uncut has room for them."
+        tail += f" The {listing(others)} that are free stand on nodes that these pods may not use."
     return f"{head} {short} {'is' if total == 1 else 'are'} missing.{tail}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from apps.clusters.models import Cluster
-from apps.dashboard.mig_changes import changes_since
+from apps.dashboard.mig_changes import changes_since, is_timed
 from apps.dashboard.reading.mig import MigNode
 from apps.executions.models import Step
 from apps.executions.states import TERMINAL, StepKind
@@ -89,9 +89,9 @@ def _progress(change: Change) -> tuple[int, str]:
 
 
 def find_since(cluster: Cluster, nodes: Sequence[MigNode]) -> dict[str, datetime]:
-    """Since when each change under way has been in its present stage, by the node's name; changes whose
-    beginning nobody saw are left out."""
-    busy = [one for one in nodes if one.change.is_under_way]
+    """Since when each change has been in its present stage, by the node's name, where time matters and
+    somebody saw its beginning."""
+    busy = [one for one in nodes if is_timed(one.change)]
     known = changes_since(cluster) if busy else {}
     found: dict[str, datetime] = {}
     for one in busy:

@@ -15,7 +15,7 @@ from apps.dashboard.reading.words import listing
 from apps.planner.mig.changing import Change, Stage
 
 MANAGER = "nvidia-mig-manager"
-LONG_MINUTES, REBOOT_MINUTES = 10, 30
+LONG_MINUTES, REBOOT_MINUTES, SETTLE_MINUTES = 10, 30, 2
 NO_RETRY = (
     "Setting the same label value again is no retry. Let mig-manager read it anew by deleting its pod on "
     "this node, or set the exact earlier value to roll back; deleting the label is no rollback."
@@ -39,16 +39,16 @@ def list_troubles(nodes: Sequence[MigNode], since: Mapping[str, datetime], now: 
     found = []
     for one in nodes:
         begun = since.get(one.node.name)
-        minutes = (now - begun).total_seconds() / 60 if begun is not None else 0.0
-        trouble = _trouble(one, minutes)
+        trouble = _trouble(one, (now - begun).total_seconds() / 60 if begun is not None else None)
         if trouble is not None:
             found.append(trouble)
     return sorted(found, key=lambda trouble: (trouble.tone != "bad", trouble.node))
 
 
-def _trouble(one: MigNode, minutes: float) -> Trouble | None:
-    """minutes: for so long a change has been in its stage."""
+def _trouble(one: MigNode, known_minutes: float | None) -> Trouble | None:
+    """known_minutes: for so long a change has been in its stage, None if nobody saw it begin."""
     change, name = one.change, one.node.name
+    minutes = known_minutes or 0.0
     if change.stage is Stage.PENDING and minutes >= LONG_MINUTES:
         return _wedged(name, change, minutes)
     if change.stage is Stage.ASKED and minutes >= LONG_MINUTES:
@@ -59,7 +59,8 @@ def _trouble(one: MigNode, minutes: float) -> Trouble | None:
         return _failed(name, change)
     if change.stage is Stage.INVALID:
         return _invalid(name, one)
-    return _wrong(name, change) if change.stage is Stage.WRONG else None
+    is_settling = known_minutes is not None and minutes < SETTLE_MINUTES
+    return _wrong(name, change) if change.stage is Stage.WRONG and not is_settling else None
 
 
 def _logs(name: str) -> str:
@@ -150,6 +151,8 @@ def _wrong(name: str, change: Change) -> Trouble:
         for profile, (seen, has) in change.unseen.items()
         if profile not in change.differing
     ]
+    if change.promised:
+        said.insert(0, f"its name promises {change.promised}, and that is not what is offered")
     if change.paused:
         said.insert(0, f"operands are still paused ({listing(change.paused)})")
     return Trouble(

@@ -7,6 +7,7 @@ Not in here: carrying a change out, and what to do about a stuck one in a person
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -14,11 +15,14 @@ from enum import StrEnum
 from apps.planner.inventory import Node
 from apps.planner.mig.catalogue import resource_profile
 from apps.planner.mig.nodes import MIG_PREFIX, PAUSED, STATE, offered_profiles
+from apps.planner.mig.use import offered_instances
 
 CONFIG = "nvidia.com/mig.config"
 DEPLOY = "nvidia.com/gpu.deploy."
 PRODUCT = "nvidia.com/gpu.product"
 COUNT = ".count"
+OF_ONE = re.compile(r"all-(\d+g\.\d+gb(?:\.[a-z.]+)?)")
+"""Layouts of the default configuration that cut every GPU into one profile."""
 
 
 class Stage(StrEnum):
@@ -41,6 +45,8 @@ class Change:
 
     differing: by profile, (instances that the label counts, instances that the kubelet offers).
     unseen: by profile, (instances that stand on the GPUs, instances that the kubelet offers).
+    promised: what the layout's name promises ("all-1g.10gb", "all-disabled") and is not offered, "" for
+    names that promise nothing or are kept.
     """
 
     config: str = ""
@@ -49,6 +55,7 @@ class Change:
     stage: Stage = Stage.NONE
     differing: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     unseen: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    promised: str = ""
 
     @property
     def is_under_way(self) -> bool:
@@ -62,9 +69,9 @@ class Change:
 def read_change(node: Node) -> Change:
     config, state = node.labels.get(CONFIG, ""), node.labels.get(STATE, "")
     paused = tuple(sorted(key.removeprefix(DEPLOY) for key, value in node.labels.items() if value == PAUSED))
-    differing, unseen = _differing(node), _unseen(node)
-    stage = _stage(node, config, state, paused, is_wrong=bool(differing or unseen))
-    return Change(config, state, paused, stage, differing, unseen)
+    differing, unseen, promised = _differing(node), _unseen(node), _promised(node, config)
+    stage = _stage(node, config, state, paused, is_wrong=bool(differing or unseen or promised))
+    return Change(config, state, paused, stage, differing, unseen, promised)
 
 
 def _stage(node: Node, config: str, state: str, paused: tuple[str, ...], *, is_wrong: bool) -> Stage:
@@ -109,3 +116,15 @@ def _unseen(node: Node) -> dict[str, tuple[int, int]]:
     offered = offered_profiles(node)
     pairs = {name: (seen.get(name, 0), offered.get(name, 0)) for name in sorted({*seen, *offered})}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def _promised(node: Node, config: str) -> str:
+    """A success that was there before the label was set, or that did nothing, shows by this."""
+    offered = {name for name, number in offered_instances(node).items() if number}
+    if config == "all-disabled":
+        return "no instances" if offered else ""
+    found = OF_ONE.fullmatch(config)
+    if found is None:
+        return ""
+    profile = resource_profile(found.group(1))
+    return "" if offered == {profile} else f"{profile} on every GPU"

@@ -125,6 +125,12 @@ def test_success_is_not_believed_when_labels_kubelet_and_gpus_disagree():
     assert (stale.stage, stale.differing) == (Stage.WRONG, {"1g.5gb": (7, 2)})
     lost = change({"allocatable": {"nvidia.com/mig-1g.5gb": 1}}, mig__config__state="success")
     assert (lost.stage, lost.unseen) == (Stage.WRONG, {"1g.5gb": (2, 1)})
+    kept = change(mig__config="all-1g.5gb", mig__config__state="success")
+    assert (kept.stage, kept.promised) == (Stage.DONE, "")
+    left = change(mig__config="all-3g.20gb", mig__config__state="success")
+    assert (left.stage, left.promised) == (Stage.WRONG, "3g.20gb on every GPU")
+    off = change(mig__config="all-disabled", mig__config__state="success")
+    assert off.promised == "no instances"
     assert change(gpu__deploy__dcgm=PAUSED).paused == ("dcgm",)
 
 
