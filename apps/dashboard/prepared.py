@@ -45,7 +45,7 @@ def grid_of(cluster: Cluster, newest: Snapshot) -> GridPicture:
     """The newest grid that is ready. For a large cluster it may be a few seconds behind its snapshot, but no
     longer: then it is prepared here. The body is not loaded."""
     ready = GridPicture.objects.defer("body").filter(cluster=cluster).first()
-    if ready is None:
+    if ready is None or _is_guarded_otherwise(ready):
         return prepare_grid(snapshot_id=newest.pk)
     if ready.snapshot_id >= newest.pk:
         _missed.pop(cluster.pk, None)
@@ -85,6 +85,7 @@ def prepare_grid(*, snapshot_id: int) -> GridPicture:
     ready = GridPicture.objects.defer("body").filter(cluster=row.cluster).first()
     if ready is not None and not _is_news(ready, row.pk, own.pk if own else None):
         return ready
+    protected = clusters.protected_namespaces(row.cluster_id)
     picture = clusters.open_snapshot(row)
     measures = read_measures(own or fragmentation.latest_report(row.cluster))
     cells = encode_grid(picture, look_at(picture, measures), measures)
@@ -94,7 +95,7 @@ def prepare_grid(*, snapshot_id: int) -> GridPicture:
         "report_id": own.pk if own else None,
         "etag": hashlib.sha256(body).hexdigest(),
         "body": body,
-        "facts": _tell_facts(picture, measures),
+        "facts": _tell_facts(picture, measures) | {"protected": protected},
     }
     return _keep(row, found)
 
@@ -116,7 +117,13 @@ def is_prepared_ahead(row: Snapshot) -> bool:
 def _is_news(ready: GridPicture, snapshot_id: int, report_id: int | None) -> bool:
     if ready.snapshot_id != snapshot_id:
         return ready.snapshot_id < snapshot_id
-    return report_id is not None and ready.report_id != report_id
+    has_report = report_id is not None and ready.report_id != report_id
+    return has_report or _is_guarded_otherwise(ready)
+
+
+def _is_guarded_otherwise(ready: GridPicture) -> bool:
+    """The cluster's policy protects other namespaces by now, so other pods stay than the picture says."""
+    return ready.facts.get("protected") != list(clusters.protected_namespaces(ready.cluster_id))
 
 
 def _keep(row: Snapshot, found: dict[str, Any]) -> GridPicture:

@@ -19,6 +19,7 @@ from apps.dashboard.reading.compact import encode_grid
 from apps.dashboard.reading.look import look_at
 from apps.dashboard.reading.measures import Measures
 from apps.fragmentation.tasks import measure_snapshots
+from apps.plans.models import ClusterPolicy
 from tests.dashboard.conftest import log_in, make_cluster, make_person, make_picture
 from tests.dashboard.pictures import Board, forty_nodes
 
@@ -224,3 +225,12 @@ def test_a_pruned_snapshot_leaves_its_grid_readable(viewer, cluster):
     newer = record_snapshot(cluster_id=cluster.pk, snapshot=replace(many_nodes(400), problems=("x",)))
     Snapshot.objects.filter(pk=row.pk).delete()
     assert f"snapshot {newer.pk}," in text_of(log_in(viewer).get(GRID))
+
+
+def test_a_policy_that_protects_others_makes_it_news(cluster, planner):
+    snapshot = many_nodes(400)
+    row = make_picture(cluster, snapshot)
+    before = prepared.prepare_grid(snapshot_id=row.pk)
+    assert prepared.grid_of(cluster, row).etag == before.etag
+    ClusterPolicy.objects.create(cluster=cluster, protected_namespaces=["*"])
+    assert prepared.grid_of(cluster, row).etag != before.etag
