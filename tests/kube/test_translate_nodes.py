@@ -434,3 +434,5 @@ def test_a_million_gpus_are_not_believed():
     found = read(node(labels={"nvidia.com/gpu.count": "99999"}))
     assert found.gpus == ()
     assert any("not believable" in warning for warning in found.warnings)
+    claimed = read(node(capacity={"nvidia.com/gpu": "99999999"}))
+    assert (claimed.gpus, claimed.allocatable["nvidia.com/gpu"]) == ((), 0)

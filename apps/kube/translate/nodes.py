@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from apps.kube.translate.annotations import HOLDERS, LONGEST_ANNOTATION, read_holders
+from apps.kube.translate.annotations import HOLDERS, LONGEST_ANNOTATION, MOST_GPUS, read_holders
 from apps.kube.translate.gpus import MIG_PREFIX, GpuFacts, read_gpu_facts
 from apps.kube.translate.values import Warn, child, clean, entries, quantities, seconds_of, texts
 from apps.planner.inventory import Holding, Node, Quantities, Taint
@@ -47,6 +47,8 @@ def read_node(raw: Mapping[str, Any], *, taken_at: float) -> ReadNode:
     allocatable = quantities(child(status, "allocatable"), warnings.append, "allocatable")
     facts = read_gpu_facts(labels, annotations, _standing(capacity, allocatable), warnings.append)
     _warn_of_lost_gpus(facts, capacity, allocatable, warnings.append)
+    if not facts.gpus and allocatable.get(facts.gpu_resource, 0) > MOST_GPUS:
+        allocatable[facts.gpu_resource] = 0  # nobody believes them, so nothing is planned on them
     holdings, observed_at, valid_until = _holdings(annotations, taken_at, warnings.append)
     ready, reason, since = _readiness(status)
     created_at = seconds_of(metadata.get("creationTimestamp")) or 0.0
