@@ -22,6 +22,15 @@ class StrictSerializer(serializers.Serializer):
         return super().to_internal_value(data)
 
 
+class Truth(serializers.BooleanField):
+    """true or false, not 0 or "yes"."""
+
+    def to_internal_value(self, data: Any) -> bool:
+        if not isinstance(data, bool):
+            self.fail("invalid", input=data)
+        return data
+
+
 class StrictScheme(OpenApiSerializerExtension):
     target_class = "apps.accounts.strict.StrictSerializer"
     match_subclasses = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rest_framework import serializers
 
-from apps.accounts.strict import StrictSerializer
+from apps.accounts.strict import StrictSerializer, Truth
 from apps.clusters.gpu_facts import STATES
 from apps.clusters.models import Cluster, Snapshot
 
@@ -45,14 +45,14 @@ class ClusterRequestSerializer(StrictSerializer):
 
 
 class ClusterChangeSerializer(StrictSerializer):
-    is_active = serializers.BooleanField(help_text="false stops watching; what is known stays")
+    is_active = Truth(help_text="false stops watching; what is known stays")
 
 
 class CredentialSerializer(StrictSerializer):
     """is_rebuilt: the cluster was built anew under its old name, so its new identity is pinned."""
 
     kubeconfig = serializers.CharField(max_length=LONGEST_KUBECONFIG, write_only=True)
-    is_rebuilt = serializers.BooleanField(default=False)
+    is_rebuilt = Truth(default=False)
 
 
 class SnapshotSerializer(serializers.ModelSerializer):

@@ -285,6 +285,8 @@ def test_a_cluster_is_edited_by_whoever_looked_at_it(caller, east, problem):
     etag = root.get("clusters/east/")["ETag"]
     problem(root.send("patch", "clusters/east/", is_active=False), 428, "precondition-needed")
     problem(ada.send("patch", "clusters/east/", if_match=etag, is_active=False), 403, "denied")
+    for wrong in ({"is_active": 0}, {"name": "north"}):
+        problem(root.send("patch", "clusters/east/", if_match=etag, **wrong), 422, "invalid")
     assert root.send("patch", "clusters/east/", if_match=etag, is_active=False).json()["is_active"] is False
     problem(root.send("patch", "clusters/east/", if_match=etag, is_active=True), 412, "precondition-failed")
     etag = root.get("clusters/east/")["ETag"]
