@@ -44,6 +44,9 @@ MESSAGES: dict[str, Fields] = {
     },
     "Namespace": {1: ("metadata", "ObjectMeta")},
     "SelfSubjectAccessReview": {1: ("metadata", "ObjectMeta"), 2: ("spec", "AccessSpec")},
+    "SelfSubjectRulesReview": {1: ("metadata", "ObjectMeta"), 2: ("spec", "RulesSpec")},
+    "SelfSubjectReview": {1: ("metadata", "ObjectMeta")},
+    "RulesSpec": {1: ("namespace", "text")},
     "AccessSpec": {1: ("resourceAttributes", "Resource"), 2: ("nonResourceAttributes", "NonResource")},
     "Resource": {
         1: ("namespace", "text"),
@@ -56,7 +59,10 @@ MESSAGES: dict[str, Fields] = {
     },
     "NonResource": {1: ("path", "text"), 2: ("verb", "text")},
 }
-TOP = ("DeleteOptions", "Eviction", "ConfigMap", "Namespace", "SelfSubjectAccessReview")
+TOP = (
+    "DeleteOptions", "Eviction", "ConfigMap", "Namespace", "SelfSubjectAccessReview",
+    "SelfSubjectRulesReview", "SelfSubjectReview",
+)  # fmt: skip
 
 
 def read_protobuf(body: bytes) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from apps.simulator.api_server.calls import now_text
 from apps.simulator.api_server.kinds import Kind
-from apps.simulator.api_server.pod_defaults import default_pod, fresh_status
+from apps.simulator.api_server.pod_defaults import default_pod, fresh_status, qos_class
 from apps.simulator.api_server.pod_rules import check_pod_status, check_pod_update
 from apps.simulator.api_server.quantities import is_whole
 from apps.simulator.api_server.statuses import Cause, bad_value, forbidden_value, invalid
@@ -103,6 +103,8 @@ def _default_budget(budget: dict[str, Any]) -> None:
 
 def _default_pod_object(pod: dict[str, Any]) -> None:
     default_pod(pod.setdefault("spec", {}))
+    if pod.get("status"):
+        pod["status"].setdefault("qosClass", qos_class(pod["spec"]))
     for condition in pod.get("status", {}).get("conditions", ()):
         condition.setdefault("lastProbeTime", None)
         condition.setdefault("lastTransitionTime", None)

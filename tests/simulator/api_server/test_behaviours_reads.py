@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.simulator.api_server.conftest import NS, node, pod
+from tests.simulator.api_server.conftest import NS, deployment, node, pod
 
 SECRETS = f"{NS}/secrets"
 
@@ -201,6 +201,53 @@ def test_tables_and_partial_objects_by_accept(api):
         "/api/v1/nodes/n1", accept="application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
     )
     assert set(partial.json) == {"kind", "apiVersion", "metadata"}
+
+
+COLUMNS = {
+    "/api/v1/nodes": "Name,Status,Roles,Age,Version,Internal-IP*,External-IP*,OS-Image*,Kernel-Version*,"
+    "Container-Runtime*",
+    "/api/v1/pods": "Name,Ready,Status,Restarts,Age,IP*,Node*,Nominated Node*,Readiness Gates*",
+    "/api/v1/namespaces": "Name,Status,Age",
+    "/api/v1/events": "Last Seen,Type,Reason,Object,Subobject*,Source*,Message,First Seen*,Count*,Name*",
+    "/api/v1/configmaps": "Name,Data,Age",
+    "/api/v1/secrets": "Name,Type,Data,Age",
+    "/api/v1/serviceaccounts": "Name,Age",
+    "/api/v1/resourcequotas": "Name,Request,Limit,Age",
+    "/api/v1/limitranges": "Name,Created At",
+    "/apis/coordination.k8s.io/v1/leases": "Name,Holder,Age",
+    "/apis/apps/v1/deployments": "Name,Ready,Up-to-date,Available,Age,Containers*,Images*,Selector*",
+    "/apis/apps/v1/replicasets": "Name,Desired,Current,Ready,Age,Containers*,Images*,Selector*",
+    "/apis/apps/v1/statefulsets": "Name,Ready,Age,Containers*,Images*",
+    "/apis/apps/v1/daemonsets": "Name,Desired,Current,Ready,Up-to-date,Available,Node Selector,Age,"
+    "Containers*,Images*,Selector*",
+    "/apis/batch/v1/jobs": "Name,Status,Completions,Duration,Age,Containers*,Images*,Selector*",
+    "/apis/policy/v1/poddisruptionbudgets": "Name,Min Available,Max Unavailable,Allowed Disruptions,Age",
+    "/apis/scheduling.k8s.io/v1/priorityclasses": "Name,Value,Global-Default,Age,PreemptionPolicy",
+    "/apis/scheduling.x-k8s.io/v1alpha1/podgroups": "Name,Age",
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions": "Name,Created At",
+    "/apis/rbac.authorization.k8s.io/v1/clusterroles": "Name,Created At",
+    "/apis/rbac.authorization.k8s.io/v1/rolebindings": "Name,Role,Age,Users*,Groups*,ServiceAccounts*",
+    "/apis/resource.k8s.io/v1/resourceslices": "Name,Node,Driver,Pool,Age",
+    "/apis/resource.k8s.io/v1/deviceclasses": "Name,Age",
+}
+TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
+
+
+def test_every_kind_has_the_columns_that_kubectl_prints(api):
+    for path, wanted in COLUMNS.items():
+        columns = api.get(path, accept=TABLE).json["columnDefinitions"]
+        assert ",".join(c["name"] + "*" * (c["priority"] > 0) for c in columns) == wanted
+
+
+def test_cells_of_workloads(api):
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    api.post(path, deployment("d", 2))
+    (row,) = api.get(path, accept=TABLE).json["rows"]
+    assert [*row["cells"][:4], *row["cells"][5:]] == ["d", "0/2", 0, 0, "main", "img", "app=d"]
+    body = {"metadata": {"name": "e"}, "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}}
+    api.post(f"{NS}/events", {**body, "reason": "R", "message": "m", "type": "Warning"})
+    (row,) = api.get(f"{NS}/events", accept=TABLE).json["rows"]
+    assert row["cells"] == ["<unknown>", "Warning", "R", "pod/p", "", "", "m", "<unknown>", 1, "e"]
 
 
 def test_discovery_names_what_is_served(api):

@@ -105,6 +105,7 @@ def node_status(node: Json, hardware: Hardware | None, offered: Mapping[str, tup
     for resource, (count, healthy) in offered.items():
         capacity[resource] = str(count)
         allocatable[resource] = str(healthy)
+    info = known.get("nodeInfo") or {}  # of a bare node object the API server makes one of empty texts
     old = {each["type"]: each for each in known.get("conditions") or []}
     conditions = node_conditions()
     for condition in conditions:
@@ -119,7 +120,7 @@ def node_status(node: Json, hardware: Hardware | None, offered: Mapping[str, tup
             {"type": "InternalIP", "address": address_of(name, 172)},
             {"type": "Hostname", "address": name},
         ],
-        "nodeInfo": known.get("nodeInfo") or _node_info(name, hardware),
+        "nodeInfo": info if info.get("kubeletVersion") else _node_info(name, hardware),
     }
 
 
