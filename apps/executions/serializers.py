@@ -75,6 +75,7 @@ class ExecutionSerializer(serializers.ModelSerializer):
             "digest",
             "state",
             "state_reason",
+            "is_frozen",
             "started_by",
             "created_at",
             "started_at",

@@ -95,8 +95,8 @@ def what_forbids(policy: ClusterPolicy, plan: PlannerPlan) -> list[str]:
 def _over_cap(policy: ClusterPolicy, plan: PlannerPlan) -> Iterator[str]:
     cap = policy.max_moves_per_plan
     if cap is not None and len(plan.moves) > cap:
-        moves = len(plan.moves)
-        yield f"it moves {moves} pods and the policy of the cluster allows {cap} (max_moves_per_plan)"
+        moves = f"{len(plan.moves)} {'move' if len(plan.moves) == 1 else 'moves'}"
+        yield f"it has {moves} and the policy of the cluster allows {cap} (max_moves_per_plan)"
 
 
 def _protected_moves(policy: ClusterPolicy, plan: PlannerPlan) -> Iterator[str]:

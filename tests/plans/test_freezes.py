@@ -36,7 +36,9 @@ def test_a_local_time_that_comes_twice_ends_with_the_second_and_begins_with_the_
         utc("2026-10-24 23:00"),
         utc("2026-10-25 01:30"),
     )
-    assert span_at(window("02:30", "05:00", weekdays=["sun"]), "2026-10-25 00:45")[0] == utc("2026-10-25 00:30")
+    assert span_at(window("02:30", "05:00", weekdays=["sun"]), "2026-10-25 00:45")[0] == utc(
+        "2026-10-25 00:30"
+    )
 
 
 def test_a_local_time_that_is_left_out_is_the_moment_of_the_shift():
@@ -96,7 +98,9 @@ def test_whenever_the_clock_on_the_wall_shows_a_frozen_time_it_is_frozen(zone, w
     """Around every shift; beyond the hours that the shift repeats, never longer than the wall says either."""
     shift = utc(SHIFTS[zone][which])
     moment = shift + timedelta(minutes=minutes)
-    one = window(f"{start // 60:02d}:{start % 60:02d}", f"{end // 60:02d}:{end % 60:02d}", zone, weekdays=EVERY_DAY)
+    one = window(
+        f"{start // 60:02d}:{start % 60:02d}", f"{end // 60:02d}:{end % 60:02d}", zone, weekdays=EVERY_DAY
+    )
     frozen = any(begin <= moment < until for begin, until in one.spans_near(moment))
     told = is_frozen_by_the_wall(start, end, moment.astimezone(zone_of(zone)))
     if told:
@@ -120,7 +124,9 @@ def test_a_dated_window_begins_and_ends_by_the_clock_on_the_wall(start, end, day
     local = begin.astimezone(zone_of(zone))
     assert (local.date(), local.hour * 60 + local.minute) == (first, start)
     ends = until.astimezone(zone_of(zone))
-    off = abs((ends.replace(tzinfo=None) - datetime.combine(last, datetime.min.time())).total_seconds() / 60 - end)
+    off = abs(
+        (ends.replace(tzinfo=None) - datetime.combine(last, datetime.min.time())).total_seconds() / 60 - end
+    )
     assert off <= 60  # a time that is left out ends with the shift
     assert freeze_at([one], until - timedelta(seconds=1)).until == until
 

@@ -11,7 +11,7 @@ from apps.clusters.models import Cluster
 from apps.dashboard.reading.words import plural
 from apps.executions.permission import evictions_in_flight
 from apps.executions.queries import open_executions
-from apps.plans.freezes import Span, Window, tell_moment, tell_window
+from apps.plans.freezes import Span, Window, tell_moment, tell_window, zone_of
 from apps.plans.models import ClusterPolicy
 from apps.plans.policies import (
     KILL_SWITCH,
@@ -40,14 +40,15 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class WindowRow:
-    """number: its place in the policy. tone, state: whether it holds now. when: its next or present span."""
+    """number: its place in the policy. tone, state: whether it holds now. when: its present or next span, in
+    local time and in UTC."""
 
     number: int
     window: str
     reason: str
     tone: str
     state: str
-    when: str
+    when: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +94,13 @@ def _tell_coming(coming: tuple[Span, Window] | None) -> tuple[str, str]:
     if coming is None:
         return "none", "no window begins later"
     (begin, end), window = coming
-    zone = window.time_zone
-    return f"{tell_moment(begin, zone)}", f"until {tell_moment(end, zone)}: {window.reason}"
+    local = begin.astimezone(zone_of(window.time_zone))
+    return f"{local:%Y-%m-%d %H:%M} {window.time_zone}", f"{_in_zone((begin, end), 'UTC')}: {window.reason}"
+
+
+def _in_zone(span: Span, zone: str) -> str:
+    begin, end = (moment.astimezone(zone_of(zone)) for moment in span)
+    return f"{begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} {zone}"
 
 
 def _of_most(number: int, most: int | None) -> tuple[str, str]:
@@ -107,16 +113,11 @@ def list_windows(policy: ClusterPolicy) -> list[WindowRow]:
 
 
 def _row(number: int, window: Window, now: datetime) -> WindowRow:
-    zone = window.time_zone
     here = next((span for span in window.spans_near(now) if span[0] <= now < span[1]), None)
     coming = min(window.spans_after(now), default=None)
-    if here is not None:
-        tone, state, when = "warn", "holds now", f"until {tell_moment(here[1], zone)}"
-    elif coming is not None:
-        tone, state = "", "comes"
-        when = f"{tell_moment(coming[0], zone)} until {tell_moment(coming[1], zone)}"
-    else:
-        tone, state, when = "", "over", "it does not come again"
+    span = here or coming
+    tone, state = ("warn", "holds now") if here else ("", "comes" if coming else "over")
+    when = tuple(_in_zone(span, zone) for zone in dict.fromkeys((window.time_zone, "UTC"))) if span else ()
     return WindowRow(number, tell_window(window), window.reason, tone, state, when)
 
 

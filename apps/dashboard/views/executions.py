@@ -35,11 +35,12 @@ from apps.dashboard.views.parts import part_unchanged, show_part
 from apps.dashboard.views.shell import MISSED, Crumb, page, person_of, refuse, show, tell
 from apps.executions import errors, queries, services
 from apps.executions.models import Execution
+from apps.executions.permission import ban_now
 from apps.executions.states import ALLOWED, TERMINAL, ExecutionState, StepState
 from apps.plans import queries as plans
 
 LIST_LIVE_ON = f"sse:execution throttle:1s, {MISSED}, every 30s"
-PAGE_LIVE_ON = f"sse:execution throttle:1s, {MISSED}, every 5s"
+PAGE_LIVE_ON = f"sse:execution throttle:1s, sse:policy throttle:1s, {MISSED}, every 5s"
 LIST_LENGTH, EVENTS_SHOWN, EVENTS_READ = 100, 200, 2000
 
 
@@ -97,8 +98,10 @@ def _actions(row: Execution) -> dict[str, Any]:
     """Which of the four ways on or out the state allows now."""
     allowed = ALLOWED[ExecutionState(row.state)]
     can_resume = row.state in (ExecutionState.PAUSED, ExecutionState.NEEDS_HUMAN)
+    ban = ban_now(row.plan.cluster) if can_resume else None
     return {
-        "actions_key": key_of(row.state),
+        "actions_key": key_of(row.state, ban.sentence if ban else ""),
+        "ban": ban,
         "can_pause": ExecutionState.PAUSED in allowed,
         "can_resume": can_resume,
         "can_cancel": ExecutionState.CANCELLING in allowed,
