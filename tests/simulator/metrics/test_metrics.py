@@ -181,6 +181,8 @@ def test_vectors(cluster, text, wanted):
         ("up\n  ]", '2:3: parse error: unexpected "]"'),
         ("up[5m:1m]", "subqueries"),
         ("(" * 80 + "1" + ")" * 80, "inside one another"),
+        ("-" * 5000 + "1", "inside one another"),
+        ("1" + " + 1" * 5000, "operations"),
     ],
 )
 def test_what_cannot_be_read_is_bad_data_with_its_place(cluster, text, words):

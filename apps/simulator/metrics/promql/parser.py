@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 
+from apps.simulator.metrics.promql.lexer import Tokens
 from apps.simulator.metrics.promql.syntax import (
     AGGREGATIONS,
     COMPARISONS,
@@ -22,17 +23,10 @@ from apps.simulator.metrics.promql.syntax import (
     has_range,
 )
 
-TOKEN = re.compile(
-    r"\s+|#[^\n]*"
-    r"|(?P<duration>(?:\d+(?:ms|[smhdwy]))+)(?![\w.])"
-    r"|(?P<number>0x[0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?!\w)"
-    r"|(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)"
-    r"|(?P<string>\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`[^`]*`)"
-    r"|(?P<sign>==|!=|=~|!~|<=|>=|[-+*/%^<>=(){}\[\],@])"
-)
 UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "y": 31_536_000}
 LEVELS = (("or",), ("and", "unless"), COMPARISONS, ("+", "-"), ("*", "/", "%"))
 DEEPEST = 50
+MOST_OPERATIONS = 200
 
 
 def parse_query(text: str) -> Expression:
@@ -57,43 +51,8 @@ def parse_duration(text: str) -> float:
     return float(sum(int(count) * UNITS[unit] for count, unit in parts))
 
 
-class _Parser:
-    def __init__(self, text: str) -> None:
-        self.text, self.place, self.start, self.depth = text, 0, 0, 0
-        self.kind, self.token = "", ""
-        self.step()
-
-    def wrong(self, why: str) -> QueryError:
-        line = self.text.count("\n", 0, self.start) + 1
-        column = self.start - (self.text.rfind("\n", 0, self.start) + 1) + 1
-        return QueryError(f"{line}:{column}: parse error: {why}")
-
-    def told(self) -> str:
-        return "end of input" if self.kind == "end" else f'"{self.token}"'
-
-    def step(self) -> str:
-        """To the next token; answers the one that is left behind."""
-        left = self.token
-        while True:
-            self.start = self.place
-            if self.place >= len(self.text):
-                self.kind, self.token = "end", ""
-                return left
-            match = TOKEN.match(self.text, self.place)
-            if match is None:
-                raise self.wrong(f"unexpected character: {self.text[self.place]!r}")
-            self.place = match.end()
-            if match.lastgroup:
-                self.kind, self.token = match.lastgroup, match.group()
-                return left
-
-    def take(self, token: str, where: str) -> None:
-        if self.token != token or self.kind == "string":
-            raise self.wrong(f'unexpected {self.told()} in {where}, expected "{token}"')
-        self.step()
-
-    def word(self) -> str:
-        return self.token.lower() if self.kind == "name" else self.token if self.kind == "sign" else ""
+class _Parser(Tokens):
+    depth = operations = 0
 
     # --- operators
 
@@ -116,6 +75,9 @@ class _Parser:
         return left
 
     def joined(self, operator: str, left: Expression, right: Expression, returns_bool: bool) -> Binary:
+        self.operations += 1
+        if self.operations > MOST_OPERATIONS:
+            raise self.wrong(f"more than {MOST_OPERATIONS} operations")
         if has_range(left) or has_range(right):
             raise self.wrong("binary expression must contain only scalar and instant vector types")
         scalars = [each for each in (left, right) if is_scalar(each)]
@@ -126,15 +88,20 @@ class _Parser:
         return Binary(operator, left, right, returns_bool)
 
     def unary(self) -> Expression:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise self.wrong(f"more than {DEEPEST} expressions inside one another")
         if self.word() in ("+", "-"):
             minus = self.step() == "-"
             inner = self.unary()
-            return Binary("*", Number(-1.0), inner) if minus else inner
-        left = self.postfix()
-        if self.word() == "^":
-            self.step()
-            return self.joined("^", left, self.unary(), False)
-        return left
+            found: Expression = Binary("*", Number(-1.0), inner) if minus else inner
+        else:
+            found = self.postfix()
+            if self.word() == "^":
+                self.step()
+                found = self.joined("^", found, self.unary(), False)
+        self.depth -= 1
+        return found
 
     # --- selectors
 
@@ -176,15 +143,6 @@ class _Parser:
         return parse_duration(self.step())
 
     def primary(self) -> Expression:
-        self.depth += 1
-        if self.depth > DEEPEST:
-            raise self.wrong(f"more than {DEEPEST} expressions inside one another")
-        try:
-            return self._primary()
-        finally:
-            self.depth -= 1
-
-    def _primary(self) -> Expression:
         if self.kind == "number":
             text = self.step()
             return Number(float(int(text, 16)) if text[:2].lower() == "0x" else float(text))
