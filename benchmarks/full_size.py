@@ -26,7 +26,7 @@ from typing import Any
 import psycopg
 
 from apps.kube.kubeconfig import Credentials, read_kubeconfig
-from benchmarks.running_console import Events, Meter, Person, ask_cluster, console_up
+from benchmarks.running_console import Events, Meter, Person, ask_cluster, console_up, processor_share
 
 CLUSTER = "demo"
 GOALS = {
@@ -80,10 +80,11 @@ def main() -> None:
         arguments = ("--nodes", options.nodes, "--pods", options.pods, "--load", str(options.load))
         with console_up(data, *arguments, "--time-scale", str(options.time_scale)) as (process, ready):
             meter = Meter(process.pid)
+            used = meter.cpu_seconds("watcher")
             meter.start()
             _describe(report, ready)
-            first.tell(report)
-            _measure(report, ready, options)
+            first.tell(report, f"{used:.1f} s of CPU by the watcher, its start included")
+            Measuring(report, ready, options, meter).run()
             time.sleep(2)
             meter.stop()
             _tell_memory(report, meter)
@@ -131,13 +132,15 @@ class FirstSnapshot:
             except (OSError, ValueError, KeyError, psycopg.Error):
                 continue  # not there yet
 
-    def tell(self, report: Report) -> None:
+    def tell(self, report: Report, note: str) -> None:
         log = (self._data / "logs" / "watcher.log").read_text()
         began = re.search(r"^(\S+Z)\s.*watching\s+.*cluster=", log, re.M)
         if began is None:
             raise SystemExit("The watcher's log does not say when it began to watch.")
         at = datetime.fromisoformat(began.group(1)).timestamp()
-        report.add("first snapshot after the watch began", self._seen_at - at, goal="first snapshot")
+        report.add(
+            "first snapshot after the watch began", self._seen_at - at, goal="first snapshot", note=note
+        )
 
 
 def _describe(report: Report, ready: dict[str, str]) -> None:
@@ -148,115 +151,123 @@ def _describe(report: Report, ready: dict[str, str]) -> None:
     report.add("nodes", len(nodes), "")
     report.add("GPUs", gpus, "")
     report.add("pods", len(pods), "")
+    report.add("share of a processor that is to be had", processor_share(), "", note="1 on an idle machine")
 
 
 def _credentials(ready: dict[str, str]) -> Credentials:
     return read_kubeconfig(Path(ready["kubeconfig"]).read_text())
 
 
-def _measure(report: Report, ready: dict[str, str], options: argparse.Namespace) -> None:
-    planner = Person(ready["url"], ready["username"], ready["password"])
-    events = Events(planner, CLUSTER)
-    for round_ in ("cold", "warm"):
-        began = time.monotonic()
-        page = planner.get(f"/clusters/{CLUSTER}/")
-        report.add(f"grid page, {round_}", time.monotonic() - began, note=f"{len(page) >> 10} KiB")
-    _measure_events(report, planner, events, _credentials(ready), options.samples)
-    gang = f"trace/{_waiting_gang(planner)}"
-    _measure_plan(report, planner, "unlock the waiting gang", goal="unlock", workload=gang)
-    plan = _measure_plan(report, planner, "plan of 50 moves", goal="free-nodes")
-    if plan["progress"] == "ready":
-        _carry_out(report, planner, ready, plan, options.moves)
+class Measuring:
+    """Asks the running console, as a planner and an approver would."""
 
+    def __init__(
+        self, report: Report, ready: dict[str, str], options: argparse.Namespace, meter: Meter
+    ) -> None:
+        self.report, self.ready, self.options, self.meter = report, ready, options, meter
+        self.credentials = _credentials(ready)
+        self.planner = Person(ready["url"], ready["username"], ready["password"])
+        self.events = Events(self.planner, CLUSTER)
 
-def _waiting_gang(person: Person) -> str:
-    waiting = person.ask(f"/api/v1/pending/?cluster={CLUSTER}")["results"]
-    return str(next((one["key"] for one in waiting if "gang" in one["key"]), waiting[0]["key"])).split("/")[
-        -1
-    ]
+    def run(self) -> None:
+        for visit in ("cold", "warm"):
+            began = time.monotonic()
+            page = self.planner.get(f"/clusters/{CLUSTER}/")
+            self.report.add(f"grid page, {visit}", time.monotonic() - began, note=f"{len(page) >> 10} KiB")
+        self.time_events()
+        waiting = self.planner.ask(f"/api/v1/pending/?cluster={CLUSTER}")["results"]
+        gang = next((one["key"] for one in waiting if "gang" in one["key"]), waiting[0]["key"])
+        self.time_plan("unlock the waiting gang", goal="unlock", workload=gang)
+        plan = self.time_plan("plan of 50 moves", goal="free-nodes")
+        if plan["progress"] == "ready":
+            self.carry_out(plan)
 
+    def time_events(self) -> None:
+        """A pod is deleted by somebody; how long until the page and the API no longer show it running."""
+        pods = ask_cluster(self.credentials, "GET", "/api/v1/namespaces/trace/pods")["items"]
+        running = [pod for pod in pods if pod["spec"].get("nodeName") and pod["status"]["phase"] == "Running"]
+        samples = self.options.samples
+        times: list[tuple[float, float]] = []
+        used = 0.0
+        for pod in running[:: max(len(running) // samples, 1)][:samples]:
+            time.sleep(2.5)  # the burst of the sample before is over
+            before = self.meter.cpu_seconds("watcher", "web", "worker")
+            times.append(self._time_event(pod))
+            used += self.meter.cpu_seconds("watcher", "web", "worker") - before
+        note = f"{used / len(times):.2f} s of CPU by watcher, web and worker"
+        for at, name in enumerate(("the browser hears of it", "API and node page show it")):
+            column = [each[at] for each in times]
+            self.report.add(
+                f"event: {name}, median", statistics.median(column), goal="event to page", note=note
+            )
+            self.report.add(f"event: {name}, worst of {len(times)}", max(column), goal="event to page")
 
-def _measure_events(
-    report: Report, person: Person, events: Events, credentials: Credentials, samples: int
-) -> None:
-    """A pod is deleted by somebody; how long until the page and the API no longer show it as running."""
-    pods = ask_cluster(credentials, "GET", "/api/v1/namespaces/trace/pods")["items"]
-    running = [pod for pod in pods if pod["spec"].get("nodeName") and pod["status"]["phase"] == "Running"]
-    heard: list[float] = []
-    shown: list[float] = []
-    for pod in running[:: max(len(running) // samples, 1)][:samples]:
-        time.sleep(2.5)  # the burst of the sample before is over
-        events.forget()
+    def _time_event(self, pod: dict[str, Any]) -> tuple[float, float]:
+        self.events.forget()
         began = time.monotonic()
         path = f"/api/v1/namespaces/trace/pods/{pod['metadata']['name']}"
-        ask_cluster(credentials, "DELETE", path)
+        ask_cluster(self.credentials, "DELETE", path)
         node, uid = pod["spec"]["nodeName"], pod["metadata"]["uid"]
         while True:
-            event = events.wait_for("snapshot", 30)
+            event = self.events.wait_for("snapshot", 60)
             if event is None:
                 raise SystemExit(f"No snapshot showed that {path} was deleted.")
-            if not _shows_running(person, node, uid):
+            if not self._shows_running(node, uid):
                 break
-        heard.append(event[0] - began)
-        page = person.get(f"/clusters/{CLUSTER}/nodes/{node}/")
-        assert page
-        shown.append(time.monotonic() - began)
-    for name, times in (("the browser hears of it", heard), ("API and node page show it", shown)):
-        report.add(f"event: {name}, median", statistics.median(times), goal="event to page")
-        report.add(f"event: {name}, worst of {len(times)}", max(times), goal="event to page")
+        self.planner.get(f"/clusters/{CLUSTER}/nodes/{node}/")
+        return event[0] - began, time.monotonic() - began
 
+    def _shows_running(self, node: str, uid: str) -> bool:
+        pods = self.planner.ask(f"/api/v1/nodes/{node}/?cluster={CLUSTER}")["pods"]
+        return any(pod["uid"] == uid and not pod["is_terminating"] for pod in pods)
 
-def _shows_running(person: Person, node: str, uid: str) -> bool:
-    pods = person.ask(f"/api/v1/nodes/{node}/?cluster={CLUSTER}")["pods"]
-    return any(pod["uid"] == uid and not pod["is_terminating"] for pod in pods)
+    def time_plan(self, name: str, **wishes: Any) -> dict[str, Any]:
+        """From the request to a version that can be read; worker, check and storage included."""
+        began, used = time.monotonic(), self.meter.cpu_seconds("worker")
+        request = {"cluster": CLUSTER, "max_moves": 50, "seconds": 10, **wishes}
+        plan = self.planner.post("/api/v1/plans/", request)
+        while plan["progress"] == "computing":
+            time.sleep(0.05)
+            plan = self.planner.ask(f"/api/v1/plans/{plan['id']}/")
+        took, used = time.monotonic() - began, self.meter.cpu_seconds("worker") - used
+        body = (plan["version"] or {}).get("body", {})
+        words = f"{used:.1f} s of CPU by the worker; {str(plan['state_reason'])[:60]}"
+        if body:
+            words = (
+                f"{used:.1f} s of CPU by the worker; {len(body['moves'])} moves, {len(body['freed_nodes'])} "
+                f"nodes freed, gap {body['gap']:.2f}{', proven optimal' if body['proven_optimal'] else ''}"
+            )
+        self.report.add(name, took, goal=name, note=words)
+        return dict(plan)
 
+    def carry_out(self, plan: dict[str, Any]) -> None:
+        approver = Person(self.ready["url"], self.ready["approver_username"], self.ready["approver_password"])
+        began = time.monotonic()
+        self.planner.post(f"/api/v1/plans/{plan['id']}/propose/", {})
+        where = f"/clusters/{CLUSTER}/plans/{plan['id']}"
+        while b"Dry run" not in approver.get(f"{where}/"):
+            if time.monotonic() - began > 120:
+                raise SystemExit("The dry run of the proposed plan did not come.")
+            time.sleep(0.5)
+        self.report.add("dry run of the evictions shown", time.monotonic() - began)
+        approver.submit(f"{where}/approve/", digest=plan["version"]["digest"], comment="benchmark")
+        self._follow(plan)
 
-def _measure_plan(report: Report, person: Person, name: str, **wishes: Any) -> dict[str, Any]:
-    """From the request to a version that can be read; worker, check and storage included."""
-    began = time.monotonic()
-    plan = person.post("/api/v1/plans/", {"cluster": CLUSTER, "max_moves": 50, "seconds": 10, **wishes})
-    while plan["progress"] == "computing":
-        time.sleep(0.05)
-        plan = person.ask(f"/api/v1/plans/{plan['id']}/")
-    took = time.monotonic() - began
-    body = (plan["version"] or {}).get("body", {})
-    note = (
-        f"{len(body.get('moves', ()))} moves, {len(body.get('freed_nodes', ()))} nodes freed, "
-        f"gap {body.get('gap', 0):.2f}{', proven optimal' if body.get('proven_optimal') else ''}"
-        if body
-        else str(plan["state_reason"])[:60]
-    )
-    report.add(name, took, goal=name, note=note)
-    return dict(plan)
-
-
-def _carry_out(
-    report: Report, planner: Person, ready: dict[str, str], plan: dict[str, Any], wanted: int
-) -> None:
-    approver = Person(ready["url"], ready["approver_username"], ready["approver_password"])
-    began = time.monotonic()
-    planner.post(f"/api/v1/plans/{plan['id']}/propose/", {})
-    where = f"/clusters/{CLUSTER}/plans/{plan['id']}"
-    while b"Dry run" not in approver.get(f"{where}/"):
-        if time.monotonic() - began > 60:
-            raise SystemExit("The dry run of the proposed plan did not come.")
-        time.sleep(0.2)
-    report.add("dry run of the evictions shown", time.monotonic() - began)
-    approver.submit(f"{where}/approve/", digest=plan["version"]["digest"], comment="benchmark")
-    began = time.monotonic()
-    started = planner.post("/api/v1/executions/", {"plan": plan["id"]})
-    while True:
-        execution = planner.ask(f"/api/v1/executions/{started['id']}/")
-        done = [step for step in execution["steps"] if step["kind"] == "await_replacement"]
-        done = [step for step in done if step["state"] == "verified"]
-        if len(done) >= wanted or execution["finished_at"] or time.monotonic() - began > 120:
-            break
-        time.sleep(0.2)
-    report.add(
-        f"{len(done)} moves carried out", time.monotonic() - began, note=f"execution is {execution['state']}"
-    )
-    if not execution["finished_at"]:
-        planner.post(f"/api/v1/executions/{started['id']}/cancel/", {"reason": "benchmark ends"})
+    def _follow(self, plan: dict[str, Any]) -> None:
+        began = time.monotonic()
+        started = self.planner.post("/api/v1/executions/", {"plan": plan["id"]})
+        while True:
+            execution = self.planner.ask(f"/api/v1/executions/{started['id']}/")
+            done = [step for step in execution["steps"] if step["kind"] == "await_replacement"]
+            done = [step for step in done if step["state"] == "verified"]
+            late = time.monotonic() - began > 180
+            if len(done) >= self.options.moves or execution["finished_at"] or late:
+                break
+            time.sleep(0.5)
+        words = f"execution is {execution['state']} {execution['state_reason'][:60]}"
+        self.report.add(f"{len(done)} moves carried out", time.monotonic() - began, note=words)
+        if not execution["finished_at"]:
+            self.planner.post(f"/api/v1/executions/{started['id']}/cancel/", {"reason": "benchmark ends"})
 
 
 def _tell_memory(report: Report, meter: Meter) -> None:

@@ -146,6 +146,14 @@ class Events:
         return None
 
 
+def processor_share() -> float:
+    """How much of one processor a busy program gets here and now: 1 on an idle machine."""
+    wall, cpu = time.monotonic(), time.process_time()
+    while time.monotonic() - wall < 0.5:
+        pass
+    return (time.process_time() - cpu) / (time.monotonic() - wall)
+
+
 def ask_cluster(credentials: Credentials, method: str, path: str, body: object = None) -> Any:
     """One request to the Kubernetes API by hand."""
     context = ssl.create_default_context(cadata=credentials.ca)
@@ -179,6 +187,11 @@ class Meter:
 
     def start(self) -> None:
         threading.Thread(target=self._run, daemon=True).start()
+
+    def cpu_seconds(self, *parts: str) -> float:
+        """What these parts have used by now, all together."""
+        self.sample()
+        return sum(self.usage[name].cpu_seconds for name in parts if name in self.usage)
 
     def stop(self) -> None:
         self._stopping.set()
