@@ -12,9 +12,9 @@ from typing import Any
 
 from django.conf import settings
 
+from apps.clusters.mig_manager import why_config_changed
 from apps.executions.context import Context
 from apps.executions.mig_labels import MigLabels, read_mig_labels
-from apps.executions.mig_manager import why_config_changed
 from apps.executions.models import Step
 from apps.executions.sightings import is_cordoned_by, uid, unschedulable
 from apps.executions.states import StepKind

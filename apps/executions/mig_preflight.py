@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from apps.clusters.mig_manager import MigManager, digest_of, read_manager
 from apps.executions.mig_labels import CONFIG, UNDER_WAY, as_resources, tell_offers
-from apps.executions.mig_manager import MigManager, digest_of, read_manager
 from apps.kube.gateway import Gateway
 from apps.planner.inventory import Node, Pod
 from apps.planner.mig.catalogue import MODELS

@@ -11,8 +11,10 @@ from collections.abc import Callable
 import structlog
 
 from apps.clusters import queries as clusters
+from apps.clusters.mig_manager import named_layouts
 from apps.planner.defrag import plan_free_nodes, plan_unlock
 from apps.planner.mig.planning import plan_mig
+from apps.planner.mig.preferring import prefer_named
 from apps.planner.plan import Goal
 from apps.planner.plan import Plan as PlannerPlan
 from apps.planner.snapshot import Snapshot
@@ -72,7 +74,8 @@ def _search(plan: Plan, snapshot: Snapshot) -> PlannerPlan:
             deadline=deadline,
         )
     if request["goal"] == Goal.MIG:
-        return plan_mig(snapshot, max_moves=most, deadline=deadline)
+        found = plan_mig(snapshot, max_moves=most, deadline=deadline)
+        return prefer_named(snapshot, found, named_layouts(plan.cluster) if found.reconfigurations else {})
     return plan_free_nodes(snapshot, max_moves=most, deadline=deadline)
 
 

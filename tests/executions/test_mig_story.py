@@ -1,7 +1,5 @@
 """GPUs cut anew over HTTP against the simulated cluster, judged by what its API server logged."""
 
-from dataclasses import replace
-
 import pytest
 
 from apps.audit.queries import verify_chain
@@ -9,7 +7,13 @@ from apps.executions import services
 from apps.executions.models import Claim, Step, StepEvent
 from apps.executions.preflight import run_dry_runs
 from apps.executions.states import ExecutionState, StepKind, StepState
-from tests.executions.mig_clusters import GPU_0, full_nodes, idle_node
+from apps.kube.mig_configs import find_configs
+from apps.planner.mig.preferring import prefer_named
+from apps.plans import queries as plan_queries
+from apps.plans import services as plan_services
+from apps.plans.computing import compute_draft
+from apps.simulator.scenes.gpu_operator import config_text
+from tests.executions.mig_clusters import GPU_0, GPU_5, full_nodes, idle_node
 from tests.executions.stage import Stage
 from tests.executions.test_stories import body, carry, carry_until, has_sent
 
@@ -29,10 +33,11 @@ def stage_with(webhook, transactional_db, simulated_cluster, settings, tmp_path)
 
 
 def of_gpu_5(plan, picture):
-    """The planner takes the first of equal GPUs; the layout that has a name is one of GPU 5."""
+    """Of eight equal GPUs the one whose layout has a name."""
     assert [one.index for one in plan.reconfigurations] == [0]
-    cut = replace(plan.reconfigurations[0], index=5, gpu=picture.nodes["mig-a"].gpus[5].uuid or "5")
-    return replace(plan, reconfigurations=(cut,))
+    named = prefer_named(picture, plan, find_configs(config_text(GPU_5)))
+    assert [(one.index, dict(one.after)) for one in named.reconfigurations] == [(5, {"1g.10gb": 7})]
+    return named
 
 
 def node_of(stage, name="mig-a"):
@@ -107,7 +112,10 @@ def bound_pod(name, node):
 def test_nothing_is_relabelled_over_a_pod_or_under_strategy_single(stage_with, settings):
     settings.EXECUTION_STEP_SECONDS = 5
     stage = stage_with(idle_node)
-    plan, _found = stage.approved_plan("mig", change=of_gpu_5)
+    plan, found = stage.approved_plan("mig", change=of_gpu_5)
+    draft = plan_services.request_plan(actor=stage.author, cluster=stage.cluster, goal="mig")
+    compute_draft(draft.pk)
+    assert plan_queries.open_plan(draft.versions.get()).reconfigurations == found.reconfigurations
     pods = "/api/v1/namespaces/serving/pods"
 
     def start():

@@ -2,5 +2,6 @@
 
 `tables_*` are facts, `catalogue` finds a model by its product name, `layouts` says what is legal,
 `placing` finds start slices, `blocks` and `choosing` decide over counts, `facts` and `planning` over a
-snapshot, `measuring` says what still fits. Not in here: how a reconfiguration is carried out.
+snapshot, `measuring` says what still fits; `named` and `preferring` know
+mig-parted's configurations by name. Not in here: how a reconfiguration is carried out.
 """

@@ -85,20 +85,26 @@ def entry_to_add(present: Layouts, wanted: Layouts, taken: Iterable[str]) -> str
 
 def _read(entries: Sequence[Entry], wanted: Layouts, model: MigModel) -> set[int] | None:
     """The GPUs that the entries name, each of them cut as wanted; None if one would be cut otherwise."""
-    told: set[int] = set()
+    told = told_layouts(entries, wanted, model)
+    if told is None or any(dict(told[index]) != dict(wanted[index]) for index in told):
+        return None
+    return set(told)
+
+
+def told_layouts(entries: Sequence[Entry], indexes: Iterable[int], model: MigModel) -> Layouts | None:
+    """How the entries cut the GPUs that they name, of these; None where that is not certain."""
+    present = set(indexes)
+    told: dict[int, Mapping[str, int]] = {}
     for entry in entries:
         speaks = _speaks_of(entry, model)
         if speaks is None or entry.faults or entry.devices is None:
             return None
         if not speaks:
             continue
-        named = set(wanted) if isinstance(entry.devices, str) else set(entry.devices) & set(wanted)
-        if named & told:
-            return None  # two entries for one GPU: which of them counts is not ours to guess
-        told |= named
-        for index in named:
-            if entry.enabled != bool(wanted[index]) or dict(entry.counts) != dict(wanted[index]):
-                return None
+        named = present if isinstance(entry.devices, str) else set(entry.devices) & present
+        if named & set(told) or entry.enabled != bool(entry.counts):
+            return None  # two entries for one GPU, or MIG mode without an instance
+        told |= dict.fromkeys(named, entry.counts)
     return told
 
 

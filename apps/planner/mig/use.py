@@ -12,10 +12,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 
 from apps.planner.inventory import Gpu, MigInstance, Node, Pod
 from apps.planner.mig.catalogue import UnknownModel, find_model
-from apps.planner.mig.layouts import Cut, how_many_more, why_illegal
+from apps.planner.mig.layouts import Cut, Layout, how_many_more, why_illegal
 from apps.planner.mig.models import MigModel
 from apps.planner.mig.nodes import WHOLE_GPU, asked_profiles, offered_profiles
 
@@ -211,13 +212,20 @@ class _Reading:
             return None, "no placement table for this model"
         if any(one.start_slice is None for one in gpu.instances):
             return None, "the start slices are not known"
-        layout = tuple(sorted(Cut(one.start_slice or 0, one.profile) for one in gpu.instances))
-        why = why_illegal(self.model, layout)
-        if why:
-            return None, why
-        return {name: how_many_more(self.model, layout, name) for name in plain_profiles(self.model)}, ""
+        cuts = tuple(sorted(Cut(one.start_slice or 0, one.profile) for one in gpu.instances))
+        return _more_beside(self.model, cuts)
 
 
+@lru_cache(maxsize=4096)
+def _more_beside(model: MigModel, layout: Layout) -> tuple[Mapping[str, int] | None, str]:
+    """(how many more of each plain profile fit, "") or (None, why the layout is illegal)."""
+    why = why_illegal(model, layout)
+    if why:
+        return None, why
+    return {name: how_many_more(model, layout, name) for name in plain_profiles(model)}, ""
+
+
+@lru_cache(maxsize=64)
 def plain_profiles(model: MigModel) -> tuple[str, ...]:
     """Without the variants that differ in media engines only."""
     return tuple(name for name in model.by_name if "+" not in name and "-" not in name)

@@ -167,15 +167,14 @@ def attach_version(
         action="plan.computed",
         subject=plan,
         cluster=plan.cluster.name,
-        detail={
-            "version": number,
-            "digest": version.digest,
-            "moves": len(found.moves),
-            "reconfigurations": len(found.reconfigurations),
-        },
+        detail={"version": number, "digest": version.digest, **_counts(found)},
     )
     tell(plan)
     return version
+
+
+def _counts(found: PlannerPlan) -> dict[str, int]:
+    return {"moves": len(found.moves), "reconfigurations": len(found.reconfigurations)}
 
 
 def _why_nothing(found: PlannerPlan) -> str:

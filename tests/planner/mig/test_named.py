@@ -6,7 +6,11 @@ from apps.kube.mig_configs import find_configs
 from apps.planner.inventory import Gpu, MigInstance, Node
 from apps.planner.mig.catalogue import MODELS
 from apps.planner.mig.named import entry_to_add, find_named, present_layouts, resources_after, wanted_layouts
+from apps.planner.mig.planning import plan_mig
+from apps.planner.mig.preferring import prefer_named
 from apps.planner.plan import Reconfiguration
+from apps.planner.verification import check_plan
+from tests.planner.mig.drawing import mig_cluster, wanting
 
 A100, A40 = MODELS["A100-80GB"], MODELS["A100-40GB"]
 SEVEN, WHOLE = {"1g.10gb": 7}, {}
@@ -116,3 +120,25 @@ def test_where_layouts_are_not_told_everything_that_was_offered_goes():
     seen = node((Gpu(0), Gpu(1)), **{"3g.40gb": 4})
     cuts = [cut(0, {}, SEVEN), cut(1, {}, SEVEN)]
     assert resources_after(seen, cuts) == {"1g.10gb": 14, "nvidia.com/gpu": 0}
+
+
+def prefer(plan, snapshot, text):
+    found = prefer_named(snapshot, plan, find_configs(text))
+    assert check_plan(snapshot, found) == []
+    return found
+
+
+def test_of_equal_idle_gpus_the_ones_with_a_named_layout_are_cut():
+    snapshot = mig_cluster({"n1": ["whole", "1g@0 1g@1", "1g@0 1g@1", "1g@0 1g@1:A"]}, wanting("7g"))
+    plan = plan_mig(snapshot, max_moves=9, deadline=lambda: False)
+    assert [one.index for one in plan.reconfigurations] == [1]
+    second = (
+        'version: v1\nmig-configs:\n  b: [{devices: [2], mig-enabled: true, mig-devices: {"7g.40gb": 1}}]'
+    )
+    found = prefer(plan, snapshot, second)
+    assert [(one.index, one.gpu) for one in found.reconfigurations] == [(2, "GPU-n1-2")]
+    assert found.relaxed == plan.relaxed
+    used = prefer(plan, snapshot, second.replace("[2]", "[3]"))
+    assert [one.index for one in used.reconfigurations] == [1]
+    assert "n1 needs a named configuration that is not there yet" in used.relaxed[-1]
+    assert prefer_named(snapshot, plan, {}) == plan

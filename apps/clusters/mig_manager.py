@@ -1,6 +1,6 @@
 """NVIDIA's mig-manager as far as it counts for us: is it there, how does it behave, what does it know.
 
-Reads its DaemonSet and the ConfigMap that this mounts. Whether a node may be relaid: see mig_preflight.
+Reads its DaemonSet and the ConfigMap that this mounts. Whether a node may be relaid: see executions.
 """
 
 from __future__ import annotations
@@ -12,12 +12,17 @@ from dataclasses import asdict, dataclass, field, replace
 from posixpath import basename, dirname
 from typing import Any
 
+import structlog
 from django.conf import settings
 
+from apps.clusters.errors import ConnectionFailed
+from apps.clusters.gateways import open_gateway
+from apps.clusters.models import Cluster
 from apps.kube.errors import Forbidden, KubeError
 from apps.kube.gateway import CONFIG_MAPS, DAEMONSETS, Gateway, Kind
 from apps.kube.mig_configs import BadMigConfig, ConfigEntry, find_configs
 
+log = structlog.get_logger(__name__)
 Json = dict[str, Any]
 USUAL_FILE = "/mig-parted-config/config.yaml"
 Get = Callable[..., Json | None]
@@ -79,6 +84,24 @@ def read_manager(gateway: Gateway) -> MigManager:
     except BadMigConfig as error:
         return replace(manager, problem=f"ConfigMap {space}/{name} cannot be read: {error}.")
     return replace(manager, configs=configs)
+
+
+def named_layouts(cluster: Cluster) -> Configs:
+    """The named configurations of a cluster's mig-parted, for a planner that prefers layouts with a name.
+
+    Empty wherever they cannot be read now: then nothing is preferred.
+    """
+    try:
+        gateway = open_gateway(cluster)
+    except ConnectionFailed:
+        return {}
+    try:
+        return read_manager(gateway).configs
+    except KubeError as error:
+        log.info("named MIG layouts cannot be read", cluster=cluster.name, reason=str(error))
+        return {}
+    finally:
+        gateway.close()
 
 
 def read_configs(get_object: Get, name: str, key: str) -> Configs:
