@@ -46,7 +46,7 @@ def limit_bodies(application: Application) -> Application:
             await application(scope, _counting(receive, most), note_answer)
         except BodyTooLarge:
             if not answered:
-                await _refuse(send, most)
+                await _refuse(send, most, scope["path"])
 
     return limited
 
@@ -72,12 +72,13 @@ def _counting(receive: Receive, most: int) -> Receive:
     return receive_counted
 
 
-async def _refuse(send: Send, most: int) -> None:
+async def _refuse(send: Send, most: int, path: str) -> None:
     problem = {
-        "type": "about:blank",
-        "title": "Body too large",
+        "type": "urn:gpu-defrag-console:problem:too-large",
+        "title": "The body is too large",
         "status": 413,
         "detail": f"a request's body may have {most} bytes",
+        "instance": path,
     }
     body = json.dumps(problem).encode()
     headers = [

@@ -27,6 +27,7 @@ from apps.accounts.errors import ScopeNeeded, TokenRefused, TooManyRequests
 from apps.accounts.limits import Scope
 from apps.accounts.models import User
 from apps.accounts.queries import clusters_visible_to
+from apps.accounts.rates import require_rate
 from apps.accounts.sessions import person_of_session
 from apps.clusters.models import Cluster
 from apps.clusters.notices import CHANNEL
@@ -126,6 +127,7 @@ class Reader:
         self.request = request
         self.cluster = cluster
         self.names: frozenset[str] = frozenset()
+        self.is_open = False
 
     async def refresh(self) -> HttpResponse | None:
         """Ask again what may be seen. A problem if nothing may: logged out, role revoked, unknown cluster."""
@@ -151,6 +153,9 @@ class Reader:
         user = self._person()
         if user is None:
             return None
+        if not self.is_open:
+            require_rate("calls", user)
+            self.is_open = True
         found = Cluster.objects.filter(pk__in=clusters_visible_to(user)).values_list("name", flat=True)
         return frozenset(found)
 

@@ -13,6 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
+from apps.accounts.conditions import CONDITIONAL, tag_of, unchanged
 from apps.accounts.moments import EXAMPLE, read_moment
 from apps.clusters.api import CLUSTER, cluster_asked
 from apps.fragmentation.models import Report
@@ -28,7 +29,7 @@ class FragmentationViewSet(GenericViewSet):
     serializer_class = ReportSerializer
     filter_backends: list[Any] = []
 
-    @extend_schema(parameters=[CLUSTER], responses=ReportSerializer)
+    @extend_schema(parameters=[CLUSTER, *CONDITIONAL], responses=ReportSerializer)
     @action(detail=False)
     def latest(self, request: Request) -> Response:
         """The newest report of one cluster."""
@@ -36,7 +37,8 @@ class FragmentationViewSet(GenericViewSet):
         report = latest_report(cluster)
         if report is None:
             raise NotFound(f"nothing of {cluster.name} has been measured yet")
-        return Response(ReportSerializer(report).data)
+        tag = tag_of(report.pk, report.measured_at, report.seen_until)
+        return unchanged(request, tag) or Response(ReportSerializer(report).data, headers={"ETag": tag})
 
     @extend_schema(
         parameters=[

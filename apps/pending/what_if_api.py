@@ -17,8 +17,9 @@ from apps.accounts.parameters import yes_or_no
 from apps.clusters.api import CLUSTER, facts_tag, snapshot_asked
 from apps.clusters.models import Cluster
 from apps.clusters.queries import open_snapshot
+from apps.pending import asking
 from apps.planner.inventory import LinkClass
-from apps.planner.whatif import MOST_PODS, Shape, count_fitting, rank_nodes
+from apps.planner.whatif import MOST_PODS, Shape, count_fitting
 
 MOST_GPUS, MOST_MIB, MOST_MILLICORES, MOST_INSTANCES = 64, 64 * 2**20, 10_000_000, 56
 LINKS = [str(link) for link in LinkClass if link is not LinkClass.UNKNOWN]
@@ -145,7 +146,7 @@ class WhatIfViewSet(GenericViewSet):
         tag = facts_tag(request, row)
         if same := unchanged(request, tag):
             return same
-        verdicts = rank_nodes(open_snapshot(row), _shape(asked.validated_data))
+        verdicts = asking.rank(open_snapshot(row), _shape(asked.validated_data))
         shown = [one for one in verdicts if only is None or one.fits == only]
         page = self.paginate_queryset(shown)
         answer = self.get_paginated_response(VerdictSerializer(page, many=True).data)

@@ -59,7 +59,7 @@ class Tool:
         return self.client.delete(f"/api/v1/{path}", headers=self.headers)
 
 
-def test_a_token_is_made_in_the_session_shown_once_and_kept_as_a_digest(ada, east, problem):
+def test_a_token_is_made_in_the_session_shown_once_and_kept_as_a_digest(ada, east, problem, caplog):
     answer = ada.post("tokens/", name="night", scopes=["read", "plan:write"], clusters=["east"], valid_days=7)
     assert answer.status_code == 201, answer.content
     assert answer["Cache-Control"] == "no-store"
@@ -76,7 +76,9 @@ def test_a_token_is_made_in_the_session_shown_once_and_kept_as_a_digest(ada, eas
     assert listed[0]["last_used_at"]
     entry = AuditEntry.objects.get(action="token.created")
     assert (entry.actor.username, entry.detail["clusters"]) == ("ada", ["east"])
-    everything = json.dumps(list(AuditEntry.objects.values_list("detail", "subject")))
+    Tool(secret + "0").get("clusters/")
+    assert "request_finished" in caplog.text
+    everything = json.dumps(list(AuditEntry.objects.values_list("detail", "subject"))) + caplog.text
     assert secret not in everything
     assert secret[:15] not in everything
     problem(ada.post("tokens/", name="night", scopes=["read"]), 409, "token-name-taken")

@@ -32,7 +32,8 @@ def ask(*, chunks: list[bytes], announced: int | None = None, path: str = "/") -
     headers = [] if announced is None else [(b"content-length", str(announced).encode())]
     asyncio.run(limit_bodies(application)({"type": "http", "path": path, "headers": headers}, receive, send))
     if sent[0]["status"] == 413:
-        assert json.loads(sent[1]["body"])["status"] == 413
+        problem = json.loads(sent[1]["body"])
+        assert (problem["status"], problem["instance"]) == (413, path)
     return sent[0]["status"], seen
 
 
