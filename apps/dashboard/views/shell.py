@@ -178,8 +178,8 @@ def _limits(cluster: Cluster | None) -> dict[str, Any]:
 def _frame(request: HttpRequest, cluster: Cluster | None, here: str) -> dict[str, Any]:
     visible = list(clusters.visible_clusters(request.user))
     shown_cluster = cluster or _remembered(request, visible)
-    if cluster is not None:
-        request.session["cluster"] = cluster.name
+    if cluster is not None and request.session.get("cluster") != cluster.name:
+        request.session["cluster"] = cluster.name  # every write of a session is one of the database
     return {
         "clusters": visible,
         "switch_to": shown_cluster,
