@@ -10,7 +10,6 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeVar, cast
 
 from apps.planner.defrag import plan_unlock
@@ -19,7 +18,8 @@ from apps.planner.mig.planning import plan_mig
 from apps.planner.plan import Plan
 from apps.planner.resources import demand_of
 from apps.planner.snapshot import Snapshot
-from apps.planner.waiting import group_pending
+from apps.planner.unblocking import part_for
+from apps.planner.waiting import WaitingWorkload, group_pending
 from apps.planner.whatif import Shape, Verdict, rank_for_pod, rank_nodes, room_for
 
 SECONDS = 2.0
@@ -55,19 +55,21 @@ def make_room(snapshot: Snapshot, shape: Shape) -> Plan:
     )
 
 
-def unlock(snapshot: Snapshot, key: str, *, by_mig: bool) -> Plan:
-    """What would let a waiting workload start. by_mig: it asks for MIG instances, so layouts are planned for
-    it, as if nothing else waited."""
-    return _plan(snapshot, "unlock", key, lambda: _unlock(snapshot, key, by_mig))
+def unlock(snapshot: Snapshot, waiting: WaitingWorkload) -> Plan:
+    """What would let a waiting workload start. Layouts are planned for all that wait for MIG instances, once;
+    of that plan this is the part that serves the workload."""
+    if waiting.profiles and not waiting.gpus_per_pod:
+        everything = _plan(snapshot, "layouts", None, lambda: _plan_layouts(snapshot))
+        return part_for(everything, waiting.key, waiting.pods)
+    return _plan(snapshot, "unlock", waiting.key, lambda: _unlock(snapshot, waiting.key))
 
 
-def _unlock(snapshot: Snapshot, key: str, by_mig: bool) -> Plan:
-    if not by_mig:
-        return plan_unlock(snapshot, workload=key, max_moves=MAX_MOVES, deadline=_deadline())
-    others = {pod.uid for other, pods in group_pending(snapshot) if other != key for pod in pods}
-    alone = {uid: pod for uid, pod in snapshot.pods.items() if uid not in others}
-    asked = replace(snapshot, pods=alone)
-    return plan_mig(asked, max_moves=MAX_MOVES, deadline=_deadline())
+def _unlock(snapshot: Snapshot, key: str) -> Plan:
+    return plan_unlock(snapshot, workload=key, max_moves=MAX_MOVES, deadline=_deadline())
+
+
+def _plan_layouts(snapshot: Snapshot) -> Plan:
+    return plan_mig(snapshot, max_moves=MAX_MOVES, deadline=_deadline())
 
 
 def _plan(snapshot: Snapshot, what: str, subject: object, find: Callable[[], Plan]) -> Plan:

@@ -5,7 +5,8 @@ Not in here: making that plan (defrag, mig/planning).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from apps.planner.plan import Plan, Reconfiguration
 from apps.planner.wording import count
@@ -24,6 +25,31 @@ def tell_unblocking(plan: Plan) -> str:
         after = f" after {moved}" if moved else ""
         return f"Cutting {_list_cuts(plan.reconfigurations)} anew{after} makes room{on}."
     return f"{moved.capitalize()[:1]}{moved[1:]} makes room{on}." if moved else f"There is room{on} now."
+
+
+def part_for(plan: Plan, key: str, pod_uids: Collection[str]) -> Plan:
+    """The part of a plan of layouts that serves one workload: its own hand-overs, and what is cut and
+    moved on the nodes that they name."""
+    if key not in plan.unlocked:
+        refused = tuple(one for one in plan.refused if one.pod == key)
+        return replace(
+            plan,
+            moves=(),
+            unlocked=(),
+            hand_overs=(),
+            reconfigurations=(),
+            refused=refused,
+            sentence="" if refused else plan.sentence,
+        )
+    hand_overs = tuple(one for one in plan.hand_overs if one.pod_uid in pod_uids)
+    nodes = {one.node for one in hand_overs}
+    return replace(
+        plan,
+        unlocked=(key,),
+        hand_overs=hand_overs,
+        reconfigurations=tuple(one for one in plan.reconfigurations if one.node in nodes),
+        moves=tuple(one for one in plan.moves if one.source in nodes),
+    )
 
 
 def _tell_obstacle(plan: Plan) -> str:

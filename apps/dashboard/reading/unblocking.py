@@ -1,7 +1,7 @@
 """What would let a waiting workload start, asked of the planner beside the page and kept for a while.
 
-A cluster changes every second or so, and planning takes longer than reading. So an answer stands for
-FRESH_SECONDS, with the picture that it was found on, before it is asked again.
+A cluster changes every second or so, and planning takes longer than reading. So an answer stands for a
+while, with the picture that it was found on, before it is asked again.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from apps.planner.unblocking import tell_unblocking
 from apps.planner.waiting import WaitingWorkload
 
 FRESH_SECONDS = 30.0
+REST = 20
+"""After each second of planning so many seconds without, so that a large cluster's queue costs the server
+little however often it is looked at."""
 REMEMBERED = 256
 MOST_ASKED = 5
 """So many different workloads at the head of the queue are asked about by the page itself; the rest when
@@ -29,15 +32,15 @@ _told: OrderedDict[tuple[object, ...], Unblocking] = OrderedDict()
 
 @dataclass(frozen=True, slots=True)
 class Unblocking:
-    """snapshot_id: of the row it was found on. found_at: on the monotonic clock."""
+    """snapshot_id: of the row it was found on. fresh_until: on the monotonic clock."""
 
     sentence: str
     snapshot_id: int
-    found_at: float
+    fresh_until: float
 
     @property
     def is_fresh(self) -> bool:
-        return time.monotonic() - self.found_at < FRESH_SECONDS
+        return time.monotonic() < self.fresh_until
 
 
 def likeness(waiting: WaitingWorkload) -> tuple[object, ...]:
@@ -60,8 +63,11 @@ def find_unblocking(
         known = known_unblocking(cluster, waiting)
         if known is not None and known.is_fresh:
             return known
-        plan = asking.unlock(picture, waiting.key, by_mig=bool(waiting.profiles))
-        found = Unblocking(tell_unblocking(plan), row.pk, time.monotonic())
+        begun = time.monotonic()
+        plan = asking.unlock(picture, waiting)
+        ended = time.monotonic()
+        fresh = max(FRESH_SECONDS, REST * (ended - begun))
+        found = Unblocking(tell_unblocking(plan), row.pk, fresh_until=ended + fresh)
         with _lock:
             _told[cluster.pk, *likeness(waiting)] = found
             while len(_told) > REMEMBERED:

@@ -102,7 +102,7 @@ def room(request: HttpRequest, cluster: str) -> HttpResponse:
     picture = clusters.open_snapshot(row)
     ask, waiting = read_ask(request.GET.dict()), _waiting(request, picture)
     if waiting is not None:
-        plan = asking.unlock(picture, waiting.key, by_mig=bool(waiting.profiles))
+        plan = asking.unlock(picture, waiting)
     elif ask.shape is not None and not ask.is_empty:
         plan = asking.make_room(picture, ask.shape)
     else:
