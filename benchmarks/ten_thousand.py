@@ -84,7 +84,7 @@ def main() -> None:
         f"{options.nodes} nodes, {options.pods} pods, seed {options.seed}; this program gets {share:.2f} of"
     )
     print(
-        f"a processor ({os.cpu_count()} here, load {os.getloadavg()[0]:.1f}), and wall times are so much worse."
+        f"a processor ({os.cpu_count()} here, load {os.getloadavg()[0]:.1f}): wall times are so much worse."
     )
     table = Table()
     with tempfile.TemporaryDirectory(prefix="ten-thousand-") as folder:
