@@ -10,6 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadReque
 from django.shortcuts import render
 
 from apps.clusters import queries as clusters
+from apps.dashboard.reading.policies import most_moves
 from apps.dashboard.reading.problems import tell_problems
 from apps.dashboard.reading.what_if import (
     LINKS,
@@ -108,6 +109,7 @@ def room(request: HttpRequest, cluster: str) -> HttpResponse:
     else:
         return HttpResponseBadRequest("name a shape, or a workload that waits")
     context = {"cluster": place, "plan": plan, "sentence": tell_unblocking(plan), "waiting": waiting}
+    context["most_moves"] = most_moves(place)
     return render(request, "pages/what_if_room.html", context)
 
 
