@@ -25,7 +25,7 @@ from apps.executions.outlook import tell_outlook
 from apps.executions.states import FINISHED, TERMINAL, ExecutionState, StepKind, StepState
 from apps.planner.protecting import why_protected
 from apps.plans.models import ClusterPolicy
-from apps.plans.policies import FREEZE, Ban, ban_of, policy_of
+from apps.plans.policies import FREEZE, KILL_SWITCH, Ban, ban_of, policy_of
 from apps.plans.services import lock_policy
 
 State = ExecutionState
@@ -86,7 +86,7 @@ def keep_to_policy(lease: Lease, execution: Execution) -> bool | None:
     if ban is None:
         return _go_on(lease) if is_waiting else None
     if is_waiting:
-        return None  # what is in the air is still landed
+        return _wait_for_person(lease, ban) if ban.kind == KILL_SWITCH else None
     if execution.state == State.RUNNING:
         _pause(lease, execution, ban)
         return True
@@ -106,6 +106,15 @@ def _pause(lease: Lease, execution: Execution, ban: Ban) -> None:
             "everything back."
         )
     ledger.move_execution(lease, State.PAUSED, words, is_frozen=ban.kind == FREEZE)
+
+
+def _wait_for_person(lease: Lease, ban: Ban) -> bool:
+    """Once the kill switch was thrown nothing goes on by itself. Landing goes on in the turns that follow."""
+    with hold_fence(lease) as row:
+        row.is_frozen = False
+        row.state_reason = f"{ban.short[:1].upper()}{ban.short[1:]}."
+        row.save(update_fields=["is_frozen", "state_reason"])
+    return True
 
 
 def _go_on(lease: Lease) -> bool:

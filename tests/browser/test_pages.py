@@ -36,6 +36,9 @@ def console(console_server):
     digest = current_version(plans[1]).digest
     services.approve_plan(plan_id=plans[1].pk, digest=digest, approver=everybody, logged_in_at=timezone.now())
     execution = make_execution(plans[1], everybody)
+    window = {"first_day": "2031-12-23", "last_day": "2032-01-02", "start": "18:00", "end": "08:00"}
+    wishes = {"freeze_windows": [{**window, "time_zone": "Europe/Berlin", "reason": "holidays"}]}
+    services.change_policy(actor=everybody, cluster=cluster, wishes=wishes)
     paths = {
         "login": "/login/",
         "grid": GRID,
@@ -50,6 +53,7 @@ def console(console_server):
         "plan": f"{GRID}plans/{plans[0].pk}/",
         "executions": f"{GRID}executions/",
         "execution": f"{GRID}executions/{execution.pk}/",
+        "policies": f"{GRID}policies/",
         "audit": "/audit/",
         "clusters": "/clusters/",
         "people": "/people/",

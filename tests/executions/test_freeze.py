@@ -278,6 +278,19 @@ def test_one_that_a_freeze_meets_in_the_queue_waits_and_the_kill_switch_ends_it_
     assert "Nothing was touched. The kill switch of east is on" in execution.state_reason
 
 
+def test_one_that_a_freeze_paused_waits_for_a_person_once_the_kill_switch_was_thrown(cluster, running):
+    freeze(cluster)
+    running(state=State.RUNNING)
+    assert running()[0] is None
+    stop_everything(cluster)
+    kept, execution = running()
+    assert (kept, execution.is_frozen) == (True, False)
+    assert execution.state_reason == "Paused by the kill switch (root: the network burns)."
+    plan_services.release_cluster(actor=admin_of(cluster), cluster=cluster)
+    set_policy(cluster, freeze_windows=[])
+    assert (running()[0], running()[1].state) == (None, State.PAUSED)
+
+
 def test_a_pause_by_a_person_outlasts_every_freeze(cluster, running):
     """Also one that came after the freeze had paused it and had ended."""
     freeze(cluster)
