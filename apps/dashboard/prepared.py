@@ -34,7 +34,7 @@ DENSE_FROM = 120
 """GPU nodes from which the grid is drawn dense unless somebody asks for rows."""
 LARGE_FROM = 1000
 """Nodes and pods together from which preparing takes long enough to leave it to the worker."""
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = 30.0
 GZIP_LEVEL = 6
 logger = structlog.get_logger(__name__)
 _missed: dict[int, tuple[tuple[int, int | None], float]] = {}
