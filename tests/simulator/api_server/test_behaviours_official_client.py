@@ -1,5 +1,6 @@
 """The official Python client and kubectl against the server, as the console and its operators use them."""
 
+import contextlib
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 import yaml
 from kubernetes import client, watch
 from kubernetes.config import new_client_from_config_dict
+from pydantic import ValidationError
 
 from tests.simulator.api_server.conftest import NS, node, pod
 
@@ -61,11 +63,25 @@ def test_behaviour_56_the_client_evicts_and_reads_refusals(api, core):
 
 
 def test_behaviour_56_a_binding_binds_the_pod_whatever_the_client_makes_of_the_answer(api, core):
-    api.post(f"{NS}/pods", pod())
-    target = client.V1ObjectReference(kind="Node", name="n1")
-    body = client.V1Binding(metadata=client.V1ObjectMeta(name="p"), target=target)
-    core.create_namespaced_binding("default", body, _preload_content=False)
-    assert core.read_namespaced_pod("p", "default").spec.node_name == "n1"
+    for name, options in (("raises", {}), ("quiet", {"_preload_content": False})):
+        api.post(f"{NS}/pods", pod(name))
+        target = client.V1ObjectReference(kind="Node", name="n1")
+        body = client.V1Binding(metadata=client.V1ObjectMeta(name=name), target=target)
+        with contextlib.nullcontext() if options else pytest.raises(ValidationError):
+            core.create_namespaced_pod_binding(name, "default", body, **options)
+        assert core.read_namespaced_pod(name, "default").spec.node_name == "n1"
+
+
+def test_behaviour_56_what_the_client_makes_of_deletions(api, core):
+    api.post(f"{NS}/configmaps", {"metadata": {"name": "c"}})
+    api.post(f"{NS}/pods", pod(nodeName="n1"))
+    assert core.delete_namespaced_config_map("c", "default")["status"] == "Success"
+    assert isinstance(core.delete_namespaced_pod("p", "default"), client.V1Pod)
+
+
+def test_behaviour_57_a_label_is_taken_away_by_a_dict_not_by_an_object():
+    with pytest.raises(ValidationError):
+        client.V1ObjectMeta(labels={"k": None})
 
 
 def test_custom_objects_are_merge_patched(api, core):

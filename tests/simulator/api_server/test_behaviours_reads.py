@@ -113,6 +113,9 @@ def test_behaviour_49_bookmarks_and_the_streaming_list(api, secrets):
     events = api.watch(SECRETS, resourceVersionMatch="NotOlderThan", **streaming)
     assert [e["type"] for e in events] == ["ADDED"] * 5 + ["BOOKMARK"]
     assert events[-1]["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+    events = api.watch(SECRETS, seconds=2, resourceVersion="0", allowWatchBookmarks="true")
+    assert [e["type"] for e in events][:6] == ["ADDED"] * 5 + ["BOOKMARK"]
+    assert events[5]["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
     refused = api.get(SECRETS, watch="1", **streaming)
     assert (refused.code, refused.json["details"]["kind"]) == (422, "ListOptions")
     version = str(api.get(SECRETS).version)
