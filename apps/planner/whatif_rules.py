@@ -13,6 +13,7 @@ from apps.planner.fitting import Fitting, Reason
 from apps.planner.inventory import LinkClass, Node, Pod
 from apps.planner.mig.catalogue import profile_resource
 from apps.planner.mig.nodes import asked_profiles
+from apps.planner.mig.use import single_profile
 from apps.planner.movability import DEFAULT_SCHEDULER
 from apps.planner.naming import shown_model
 from apps.planner.resources import Demand, scale_text
@@ -142,7 +143,9 @@ def _devices(room: Room, demand: Demand, reasons: frozenset[Reason]) -> Iterator
 def _free_words(room: Room, demand: Demand) -> str:
     if not room.by_device:
         left = max(room.left.get(demand.gpu_resource, 0), 0)
-        return f"{left} of {demand.gpu_resource} free (GPUs are shared here), {demand.gpus} wanted."
+        profile, shares = single_profile(room.node), room.node.shares_per_gpu
+        each = f"each a MIG instance {profile}" if profile else f"each one of {shares} turns on a GPU"
+        return f"{left} of {demand.gpu_resource} free, {each}; {demand.gpus} wanted."
     if demand.milli < WHOLE:
         best = max((room.gpu_left[at] for at in room.usable), default=0)
         return f"The emptiest GPU has {best / 10:g} % left, {demand.milli / 10:g} % wanted."

@@ -111,6 +111,17 @@ def test_shares_of_a_gpu_are_counted_per_device():
     assert words(verdict, "gpus") == "The emptiest GPU has 30 % left, 50 % wanted."
 
 
+def test_a_unit_that_is_no_whole_gpu_is_called_what_it_is():
+    host = {"cpu": 64_000, "memory": 2**40, "pods": 110, "nvidia.com/gpu": 8}
+    shared = {"allocatable": host, "sharing": "time-slicing", "shares_per_gpu": 4, "holdings": None}
+    (verdict,) = rank_nodes(cluster("a1  ..", nodes={"a1": shared}), Shape(gpus=1))
+    assert words(verdict, "gpus") == "8 of nvidia.com/gpu free, each one of 4 turns on a GPU; 1 wanted."
+    labels = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"}
+    single = {"allocatable": {**host, "nvidia.com/gpu": 14}, "labels": labels, "mig_strategy": "single"}
+    (verdict,) = rank_nodes(cluster("a1  ..", nodes={"a1": single}), Shape(gpus=1))
+    assert "14 of nvidia.com/gpu free, each a MIG instance 1g.5gb" in words(verdict, "gpus")
+
+
 def mig_node():
     gpu = Gpu(0, "g0", 40_960, instances=(MigInstance("3g.20gb", 0, "m0"), MigInstance("1g.5gb", 4, "m1")))
     offers = {"nvidia.com/mig-3g.20gb": 1, "nvidia.com/mig-1g.5gb": 1, "cpu": 64_000, "pods": 110}
