@@ -15,7 +15,7 @@ from apps.planner.topology import LinkClass, link_class
 MIG_PREFIX = "nvidia.com/mig-"
 MIG_CONFIG = "nvidia.com/mig.config"
 MIG_STATE = "nvidia.com/mig.config.state"
-SETTLED = ("success", "")
+PAUSED = "paused-for-mig-change"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +69,10 @@ def find_drift(expected: Expected, node: Node) -> tuple[str, ...]:
 
 def _learn_layout(before: Expected, node: Node) -> tuple[str, Mapping[str, int]]:
     config = _config(node)
-    if not _is_settled(node):
-        return before.config, before.instances
     offered = _instances(node)
+    if not _is_settled(node) or offered != _counted(node):
+        # While a change is under way, and for a moment after its success, the earlier layout still shows.
+        return before.config, before.instances
     if config != before.config:
         return config, offered
     names = {*before.instances, *offered}
@@ -100,7 +101,17 @@ def _config(node: Node) -> str:
 
 
 def _is_settled(node: Node) -> bool:
-    return node.labels.get(MIG_STATE, "") in SETTLED and node.ready
+    """mig-manager has answered the label that is there (who sets it clears the state)."""
+    return node.labels.get(MIG_STATE) == "success" and node.ready and PAUSED not in node.labels.values()
+
+
+def _counted(node: Node) -> dict[str, int]:
+    """The instances that feature discovery counts, which looks at the GPUs by itself."""
+    return {
+        name.removeprefix(MIG_PREFIX).removesuffix(".count"): int(value)
+        for name, value in node.labels.items()
+        if name.startswith(MIG_PREFIX) and name.endswith(".count") and value.isdigit() and int(value)
+    }
 
 
 def _instances(node: Node) -> dict[str, int]:

@@ -16,7 +16,7 @@ def node(count=4, code="NV12", **fields):
 
 
 def cut(count, state="success", config="all-1g.10gb"):
-    labels = {CONFIG: config, STATE: state}
+    labels = {CONFIG: config, STATE: state, "nvidia.com/mig-1g.10gb.count": str(count)}
     return node(labels=labels, allocatable={"nvidia.com/mig-1g.10gb": count} if count else {})
 
 
@@ -60,3 +60,15 @@ def test_another_configuration_is_learned_afresh_once_it_has_settled():
     known = learn(None, cut(28))
     assert learn(known, cut(0, state="pending", config="other")) == known
     assert learn(known, cut(3, config="other")) == Expected(4, 6, "other", {"1g.10gb": 3})
+
+
+def test_the_earlier_layout_is_not_learned_under_the_label_that_is_to_change_it():
+    known = learn(None, cut(28))
+    asked = cut(28, state="", config="other")
+    assert learn(known, asked) == known
+    paused = cut(28, config="other")
+    paused = replace(paused, labels={**paused.labels, "nvidia.com/gpu.deploy.dcgm": "paused-for-mig-change"})
+    assert learn(known, paused) == known
+    half = replace(cut(28, config="other"), allocatable={})  # the device plugin is not back yet
+    assert learn(known, half) == known
+    assert find_drift(learn(learn(known, asked), half), cut(3, config="other")) == ()
