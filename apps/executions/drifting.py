@@ -11,7 +11,13 @@ from apps.executions.decisions import Decision, stop
 from apps.executions.models import Execution, Step
 from apps.executions.states import StepKind
 
-BEGINNING = (StepKind.HOLD_TARGET, StepKind.STEER, StepKind.EVICT_POD, StepKind.HAND_OVER)
+BEGINNING = (
+    StepKind.HOLD_TARGET,
+    StepKind.STEER,
+    StepKind.EVICT_POD,
+    StepKind.HAND_OVER,
+    StepKind.RECONFIGURE_MIG,
+)
 
 
 def why_drifted(execution: Execution, step: Step) -> Decision | None:

@@ -32,7 +32,7 @@ class CutLine:
 
 @dataclass(frozen=True, slots=True)
 class NodeCuts:
-    """when: before or after the moves. verdict: (word, tone) of the preflight's look, None while nobody
+    """when: once the moves drained them, or at once. verdict: (word, tone) of the preflight's look, None while nobody
     asked; message: what it found. step: of the execution that carries it out, None on a plan's page."""
 
     node: str
@@ -75,7 +75,7 @@ def _node_cuts(
         verdict = ("can be cut", "ok") if run.allowed else ("refused", "bad")
     return NodeCuts(
         node=name,
-        when="after the moves" if any(one.after_moves for one in cuts) else "before the moves",
+        when="after the moves" if any(one.after_moves for one in cuts) else "used by nobody now",
         lines=tuple(_line(one, snapshot) for one in cuts),
         is_whole_node=any(one.whole_node for one in cuts),
         needs_confirmation=any(one.needs_confirmation for one in cuts),
