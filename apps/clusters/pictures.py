@@ -68,10 +68,21 @@ def _offered(node: Node) -> float:
 
 
 def _held_by_node(snapshot: Snapshot) -> dict[str, float]:
-    return {
-        name: sum(_asked(pod, snapshot.nodes.get(name)) for pod in pods)
-        for name, pods in snapshot.pods_by_node.items()
-    }
+    """Pods with the same requests ask for the same, so it is worked out once for all of them."""
+    known: dict[tuple[object, ...], float] = {}
+    held: dict[str, float] = {}
+    for name, pods in snapshot.pods_by_node.items():
+        node = snapshot.nodes.get(name)
+        sharing = (node.gpu_resource, node.shares_per_gpu) if node else ()
+        total = 0.0
+        for pod in pods:
+            wishes = (tuple(pod.requests.items()), pod.gpu_milli, pod.hold, sharing)
+            asked = known.get(wishes)
+            if asked is None:
+                asked = known[wishes] = _asked(pod, node)
+            total += asked
+        held[name] = total
+    return held
 
 
 def _asked(pod: Pod, node: Node | None) -> float:

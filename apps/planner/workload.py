@@ -60,7 +60,7 @@ def spec_of(pod: Pod) -> Spec:
 
 def choose_workload(pods: Iterable[Pod]) -> Workload:
     """The shortest prefix of the popularity order that covers 95 % of the pods."""
-    counts = Counter(spec_of(pod) for pod in pods)
+    counts = _count_specs(pods)
     ordered = sorted(counts.items(), key=lambda entry: (entry[1], entry[0]), reverse=True)
     wanted = sum(counts.values()) * COVER_PERCENT
     chosen: list[tuple[Spec, int]] = []
@@ -71,6 +71,25 @@ def choose_workload(pods: Iterable[Pod]) -> Workload:
         chosen.append((spec, count))
         covered += count
     return Workload(tuple(chosen))
+
+
+def _count_specs(pods: Iterable[Pod]) -> Counter[Spec]:
+    """Pods with the same wishes have the same spec, so it is worked out once for all of them."""
+    alike = Counter[tuple[object, ...]]()
+    examples: dict[tuple[object, ...], Pod] = {}
+    for pod in pods:
+        wishes: tuple[object, ...] = (
+            tuple(pod.requests.items()),
+            pod.gpu_milli,
+            tuple(pod.node_selector.items()),
+            pod.node_terms,
+        )
+        alike[wishes] += 1
+        examples.setdefault(wishes, pod)
+    counts = Counter[Spec]()
+    for kind, number in alike.items():
+        counts[spec_of(examples[kind])] += number
+    return counts
 
 
 def live_workload(snapshot: Snapshot) -> Workload:
