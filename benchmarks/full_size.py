@@ -27,6 +27,7 @@ import psycopg
 
 from apps.kube.kubeconfig import Credentials, read_kubeconfig
 from benchmarks.running_console import Events, Meter, Person, ask_cluster, console_up, processor_share
+from console.embedded import free_port
 
 CLUSTER = "demo"
 GOALS = {
@@ -77,7 +78,8 @@ def main() -> None:
         data = Path(folder) / "data"
         first = FirstSnapshot(data)
         first.start()
-        arguments = ("--nodes", options.nodes, "--pods", options.pods, "--load", str(options.load))
+        arguments = ["--nodes", options.nodes, "--pods", options.pods, "--load", str(options.load)]
+        arguments += ["--port", str(free_port())]
         with console_up(data, *arguments, "--time-scale", str(options.time_scale)) as (process, ready):
             meter = Meter(process.pid)
             used = meter.cpu_seconds("watcher")
@@ -102,6 +104,7 @@ def _read_options() -> argparse.Namespace:
     parser.add_argument("--pods", required=True, help="pod list CSV of the trace")
     parser.add_argument("--load", type=float, default=0.85)
     parser.add_argument("--samples", type=int, default=8, help="events whose way to the page is timed")
+    parser.add_argument("--seconds", type=float, default=10.0, help="how long the planner may search")
     parser.add_argument("--moves", type=int, default=3, help="moves to carry out before it is cancelled")
     parser.add_argument("--time-scale", type=float, default=10.0, help="how fast the simulated cluster lives")
     parser.add_argument("--json", action="store_true")
@@ -209,7 +212,7 @@ class Measuring:
         ask_cluster(self.credentials, "DELETE", path)
         node, uid = pod["spec"]["nodeName"], pod["metadata"]["uid"]
         while True:
-            event = self.events.wait_for("snapshot", 60)
+            event = self.events.wait_for("snapshot", 180)
             if event is None:
                 raise SystemExit(f"No snapshot showed that {path} was deleted.")
             if not self._shows_running(node, uid):
@@ -224,7 +227,7 @@ class Measuring:
     def time_plan(self, name: str, **wishes: Any) -> dict[str, Any]:
         """From the request to a version that can be read; worker, check and storage included."""
         began, used = time.monotonic(), self.meter.cpu_seconds("worker")
-        request = {"cluster": CLUSTER, "max_moves": 50, "seconds": 10, **wishes}
+        request = {"cluster": CLUSTER, "max_moves": 50, "seconds": self.options.seconds, **wishes}
         plan = self.planner.post("/api/v1/plans/", request)
         while plan["progress"] == "computing":
             time.sleep(0.05)
