@@ -11,7 +11,7 @@ from console.api_router import router
 
 RESOURCES = {
     *("clusters", "nodes", "gpus", "snapshots", "fragmentation", "pending", "what-if"),
-    *("plans", "executions", "audit", "tokens", "events", "schema"),
+    *("plans", "executions", "policies", "audit", "tokens", "events", "schema"),
 }
 VERBS = {"get", "post", "put", "patch", "delete"}
 
