@@ -22,8 +22,8 @@ SCHEMA = {
 }
 
 
-@pytest.fixture
-def widgets(api):
+def define(api):
+    """Makes the definition; answers what its URL says at once after."""
     version = {
         "name": "v1",
         "served": True,
@@ -35,8 +35,18 @@ def widgets(api):
     spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
     reply = api.post(CRDS, {"metadata": {"name": "widgets.example.com"}, "spec": spec})
     assert reply.code == 201
-    yield api.get(WIDGETS)
+    return api.get(WIDGETS)
+
+
+def undefine(api):
     api.delete(f"{CRDS}/widgets.example.com")
+    until_answered(api, 404)
+
+
+@pytest.fixture
+def widgets(api):
+    yield define(api)
+    undefine(api)
 
 
 def test_a_custom_object_must_name_its_kind_and_version(api):
@@ -70,10 +80,13 @@ def make(api, **spec):
 
 
 def test_behaviour_51_the_url_of_a_new_definition_is_text_404_for_a_moment(api, widgets):
-    # A real server may also ask for patience (429) where the same definition was deleted just before.
-    assert (widgets.code, widgets.text) == (404, "404 page not found\n") or (
-        api.is_real and widgets.code == 429
-    )
+    answers = [widgets]
+    while answers[-1].code == 200 and len(answers) < 6:  # on a busy machine the moment may be over
+        undefine(api)
+        answers.append(define(api))
+    # A real server may also ask for patience where the same definition was deleted just before.
+    busy = api.is_real and answers[-1].code == 429
+    assert busy or (answers[-1].code, answers[-1].text) == (404, "404 page not found\n")
     until_served(api)
     conditions = {
         c["type"]: c["status"] for c in api.get(f"{CRDS}/widgets.example.com").json["status"]["conditions"]
