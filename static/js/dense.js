@@ -93,7 +93,8 @@ function draw() {
   if (!plan || !nodes.length) return;
   grid.dataset.mode = wish("mode");
   const shared = plan.blocks.map((block) => block.nodes[0].name).reduce(commonStart, null) ?? "";
-  const labelOf = (block) => (wish("sort") === "name" ? block.nodes[0].name.slice(shared.length) : String(block.first + 1));
+  const rankOf = (block) => (block.group.nodes.length > block.nodes.length ? String(block.first + 1) : "");
+  const labelOf = (block) => (wish("sort") === "name" ? block.nodes[0].name.slice(shared.length) : rankOf(block));
   paint(canvas, plan, { palette: readPalette(), mode: wish("mode"), workloads: picture.workloads, solo, labelOf });
   placeCursor();
 }

@@ -2,7 +2,7 @@
 
 export const GAP = 1, NUMA_GAP = 2;
 const ROWS = 16, LABEL = 13, HEAD = 22, BETWEEN_LINES = 8, BETWEEN_GROUPS = 14;
-const LARGEST = 12, SMALLEST = 5, SMALLEST_TOUCH = 8, NARROW = 560, MANY_GROUPS = 24;
+const LARGEST = 16, SMALLEST = 5, SMALLEST_TOUCH = 8, NARROW = 560, MANY_GROUPS = 24;
 
 /* The largest cells with which all nodes are seen without scrolling, within what a hand or an eye can hit.
    headOf: how wide the words above a group are. */
