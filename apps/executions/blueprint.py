@@ -150,8 +150,15 @@ def _hand_overs(plan: Plan, picture: Snapshot, cordoned: list[str]) -> list[Step
             "keys": waiting,
             "namespaces": sorted({key.partition("/")[0] for key in waiting}),
             "wanted": sum(wanted[key] for key in waiting),
-            "display": " and ".join(waiting),
+            "display": _listed(waiting),
             "taint": names.held_value(",".join(sorted(waiting))),
         }
         drafts.append(StepDraft(StepKind.HAND_OVER, f"node {name}", params))
     return drafts
+
+
+def _listed(keys: Sequence[str], most: int = 3) -> str:
+    """Many pods that wait for MIG instances of one node, say, in few words."""
+    if len(keys) > most:
+        return f"{', '.join(keys[:most])} and {len(keys) - most} more"
+    return " and ".join(keys)

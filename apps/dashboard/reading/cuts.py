@@ -32,8 +32,8 @@ class CutLine:
 
 @dataclass(frozen=True, slots=True)
 class NodeCuts:
-    """when: once the moves drained them, or at once. verdict: (word, tone) of the preflight's look, None while nobody
-    asked; message: what it found. step: of the execution that carries it out, None on a plan's page."""
+    """when: once the moves drained them, or at once. verdict: (word, tone) of the preflight's look, None
+    while nobody asked; message: what it found. step: of the execution, None on a plan's page."""
 
     node: str
     when: str

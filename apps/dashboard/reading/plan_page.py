@@ -84,7 +84,9 @@ def tell_facts(plan: Plan, version: PlanVersion, changes: Sequence[str] | None) 
         f"{len(plan.moves)}, in {plural(waves, 'wave')}" if waves else "none",
         f"{plural(gpus, 'GPU')}, {plural(workloads, 'workload')}"
         if plan.goal is not Goal.MIG
-        else plural(workloads, "workload"),
+        else plural(workloads, "workload")
+        if waves
+        else "nobody has to leave",
     )
     cut = [_tell_cuts(plan)] if plan.reconfigurations else []
     return [
@@ -106,6 +108,8 @@ def _tell_cuts(plan: Plan) -> Fact:
 def gain(plan: Plan) -> str:
     if plan.freed_nodes:
         return f"frees {plural(len(plan.freed_nodes), 'node')}"
+    if plan.goal is Goal.MIG and plan.unlocked:
+        return f"starts {plural(len(plan.hand_overs), 'pod')}"
     return f"starts {plural(len(plan.unlocked), 'workload')}" if plan.unlocked else "nothing"
 
 
