@@ -20,6 +20,10 @@ class WaitingWorkloadSerializer(serializers.Serializer):
     gpus_per_pod = serializers.IntegerField()
     gpus = serializers.IntegerField()
     link = serializers.CharField()
+    mig_instances_per_pod = serializers.DictField(
+        child=serializers.IntegerField(), source="profiles", help_text="by MIG profile; empty without"
+    )
+    queue = serializers.CharField(help_text="of the queue controller that its pods name; empty without")
     model = serializers.CharField()
     waiting_since = serializers.SerializerMethodField()
     priority = serializers.IntegerField()
