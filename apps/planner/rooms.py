@@ -50,12 +50,8 @@ class Room:
 
     def copy(self) -> Room:
         twin = Room.__new__(Room)
-        twin.node, twin.usable, twin.by_device, twin.located = (
-            self.node,
-            self.usable,
-            self.by_device,
-            self.located,
-        )
+        twin.node, twin.usable = self.node, self.usable
+        twin.by_device, twin.located = self.by_device, self.located
         twin.left, twin.gpu_left, twin.ports = dict(self.left), list(self.gpu_left), self.ports.copy()
         twin.pods, twin.taken = dict(self.pods), dict(self.taken)
         return twin
@@ -65,7 +61,7 @@ class Room:
 
     @property
     def free_gpus(self) -> int:
-        return sum(1 for at in self.usable if self.gpu_left[at] == WHOLE)
+        return len(self.free_positions())
 
     @property
     def idle_milli(self) -> int:
@@ -179,7 +175,6 @@ class Rooms:
         self._journal.clear()
 
     def copy(self) -> Rooms:
-        """The same state, changed independently from now on."""
         twin = Rooms.__new__(Rooms)
         twin.snapshot, twin.gpu_names = self.snapshot, self.gpu_names
         twin.by_node = {name: room.copy() for name, room in self.by_node.items()}
@@ -201,16 +196,14 @@ class Rooms:
         return self.by_node[node_name].fits(self.demand(pod))
 
     def place(self, pod: Pod, node_name: str, taken: Taken | None = None) -> None:
-        room = self.by_node[node_name]
-        demand = self.demand(pod)
+        room, demand = self.by_node[node_name], self.demand(pod)
         devices = room.choose_devices(demand) if taken is None else taken
         room.add(pod, demand, devices)
         self._note(Change(1, node_name, pod, devices))
 
     def remove(self, pod: Pod) -> None:
         node_name = self.where[pod.uid]
-        taken = self.by_node[node_name].drop(pod, self.demand(pod))
-        self._note(Change(-1, node_name, pod, taken))
+        self._note(Change(-1, node_name, pod, self.by_node[node_name].drop(pod, self.demand(pod))))
 
     def checkpoint(self) -> int:
         return len(self._journal)
@@ -254,11 +247,9 @@ class Rooms:
                 self.place(pod, name, taken)
             else:
                 waiting.append(pod)
-        for pod in sorted(waiting, key=lambda pod: (-self.demand(pod).gpu_milli, pod.uid)):
-            room.located = False
-            self.place(pod, name)
-        for pod in self.snapshot.reserving_by_node.get(name, ()):
-            # Which devices the kubelet will give it is not known before it is there.
+        waiting.sort(key=lambda pod: (-self.demand(pod).gpu_milli, pod.uid))
+        for pod in (*waiting, *self.snapshot.reserving_by_node.get(name, ())):
+            # Which devices the kubelet gave it, or will give it, is not known.
             room.located = False
             self.place(pod, name)
         _retire_devices(room)
