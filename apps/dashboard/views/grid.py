@@ -102,7 +102,8 @@ def grid(request: HttpRequest, cluster: str) -> HttpResponse:
     }
     if row is not None and is_dense:
         ready = prepared.grid_of(place, row)
-        row = clusters.snapshots_of(place).filter(pk=ready.snapshot_id).first() or row
+        if ready.snapshot_id != row.pk:
+            row = clusters.snapshots_of(place).filter(pk=ready.snapshot_id).first() or row
         context |= _tell(request, place, ready)
     elif row is not None:
         picture = clusters.open_snapshot(row)
@@ -121,6 +122,7 @@ def grid(request: HttpRequest, cluster: str) -> HttpResponse:
         cluster=place,
         snapshot_row=row,
         live_on=DENSE_LIVE_ON if is_dense else LIVE_ON,
+        waiting=context.get("waiting"),
         context=context,
     )
 

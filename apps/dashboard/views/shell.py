@@ -141,9 +141,11 @@ def show(
     snapshot_row: Snapshot | None = None,
     crumbs: Sequence[Crumb] = (),
     live_on: str = "",
+    waiting: int | None = None,
     context: Mapping[str, Any] | None = None,
 ) -> HttpResponse:
-    """here: text of the navigation link that is current. live_on: events (htmx triggers) that refetch it."""
+    """here: text of the navigation link that is current. live_on: events (htmx triggers) that refetch it.
+    waiting: how many workloads wait, where that is known already."""
     is_fragment = bool(request.htmx) and not request.htmx.history_restore_request  # type: ignore[attr-defined]
     everything = {
         "title": title,
@@ -164,7 +166,7 @@ def show(
     }
     if is_fragment:
         return render(request, f"pages/{name}_live.html", everything)
-    everything |= _frame(request, cluster, here)
+    everything |= _frame(request, cluster, here, waiting)
     return render(request, f"pages/{name}.html", everything)
 
 
@@ -175,7 +177,7 @@ def _limits(cluster: Cluster | None) -> dict[str, Any]:
     return {"most_moves": partial(most_moves, cluster), "usual_moves": partial(usual_moves, cluster)}
 
 
-def _frame(request: HttpRequest, cluster: Cluster | None, here: str) -> dict[str, Any]:
+def _frame(request: HttpRequest, cluster: Cluster | None, here: str, waiting: int | None) -> dict[str, Any]:
     visible = list(clusters.visible_clusters(request.user))
     shown_cluster = cluster or _remembered(request, visible)
     if cluster is not None and request.session.get("cluster") != cluster.name:
@@ -184,7 +186,7 @@ def _frame(request: HttpRequest, cluster: Cluster | None, here: str) -> dict[str
         "clusters": visible,
         "switch_to": shown_cluster,
         "standing": tell_standing(cluster) if cluster else None,
-        "nav": _navigation(request, shown_cluster, here, _counts(shown_cluster)),
+        "nav": _navigation(request, shown_cluster, here, _counts(shown_cluster, waiting)),
         "roles": sorted(_roles(request, cluster)),
     }
 
@@ -200,13 +202,15 @@ def _roles(request: HttpRequest, cluster: Cluster | None) -> set[str]:
     return {grant.role for grant in grants if grant.cluster_id in ids or cluster is None}
 
 
-def _counts(cluster: Cluster | None) -> dict[str, int]:
+def _counts(cluster: Cluster | None, waiting: int | None) -> dict[str, int]:
     """What waits for somebody: workloads that are pending, plans to decide on, executions under way."""
     if cluster is None:
         return {}
-    newest = clusters.latest_snapshot(cluster)
+    if waiting is None:
+        newest = clusters.latest_snapshot(cluster)
+        waiting = waiting_count(cluster, newest) if newest else 0
     return {
-        "Queue": waiting_count(cluster, newest) if newest else 0,
+        "Queue": waiting,
         "Plans": Plan.objects.filter(cluster=cluster, state=PlanState.PROPOSED).count(),
         "Executions": executions.open_executions().filter(plan__cluster=cluster).count(),
     }
