@@ -249,3 +249,15 @@ def test_somebody_elses_label_is_never_overwritten_and_a_person_finds_the_way_ou
     assert relabels(stage, "mig-a") == ["gpu5-1g.10gb"]
     assert labels_of(stage)[CONFIG] == "all-balanced"
     assert stage.traces() == []
+
+
+def test_a_change_of_mode_that_needs_a_reboot_is_waited_for(stage_with, settings):
+    settings.EXECUTION_MIG_REBOOT_SECONDS = 60
+    stage = stage_with(idle_node)
+    stage.simulated.ask("POST", "/_sim/faults", {"name": "mig-reboot", "node": "mig-a", "times": 1})
+    execution, _plan = stage.start("mig", change=of_gpu_5)
+    carry(execution, seconds=90)
+    assert execution.state == ExecutionState.SUCCEEDED, stage.told(execution)
+    assert step_on(execution, "mig-a").params["is_whole_node"]
+    assert step_on(execution, "mig-a").observed["seen"]["rebooting"]
+    assert offers_of(stage) == {"nvidia.com/gpu": 7, "nvidia.com/mig-1g.10gb": 7}
