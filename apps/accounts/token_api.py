@@ -8,6 +8,7 @@ import django_filters
 from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework import mixins, serializers, status
+from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
@@ -154,11 +155,11 @@ class TokenViewSet(mixins.ListModelMixin, GenericViewSet):
         )
         return _told(renamed)
 
-    @extend_schema(request=None, responses={204: None})
-    def destroy(self, request: Request, pk: str) -> Response:
-        """Revoke it: it opens nothing from now on, and stays in the list. Only in the browser's session."""
-        revoke_token(actor=cast(User, request.user), token_id=self.get_object().pk)
-        return Response(status=status.HTTP_204_NO_CONTENT)
+    @extend_schema(request=None, responses=TokenSerializer)
+    @action(detail=True, methods=["post"])
+    def revoke(self, request: Request, pk: str) -> Response:
+        """It opens nothing from now on, and stays in the list. Only in the browser's session."""
+        return _told(revoke_token(actor=cast(User, request.user), token_id=self.get_object().pk))
 
 
 def _tag(token: ApiToken) -> str:
