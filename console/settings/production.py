@@ -8,7 +8,7 @@ if not SECRET_KEY:
 
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+    "staticfiles": {"BACKEND": "console.static_storage.StaticFiles"},
 }
 INSECURE_HTTP = env.bool("INSECURE_HTTP", default=False)
 SESSION_COOKIE_SECURE = not INSECURE_HTTP

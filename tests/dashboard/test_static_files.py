@@ -4,6 +4,8 @@ import hashlib
 import re
 from pathlib import Path
 
+from django.core.management import call_command
+
 STATIC = Path(__file__).parents[2] / "static"
 VENDORED = {
     "bootstrap-5.3.min.css": "06395d93f5adbc0593ed84544eb043fa32ab8619c6b7195e803e119f5b9f3672",
@@ -36,3 +38,18 @@ def test_every_token_that_is_used_is_defined():
     css = "".join(path.read_text() for path in (STATIC / "css").iterdir())
     used = set(re.findall(r"var\((--[\w-]+)", css))
     assert used - set(re.findall(r"(--[\w-]+)\s*:", css)) == set()
+
+
+def test_our_modules_import_their_parts_by_the_names_that_change_with_them(tmp_path, settings):
+    """Collected as a deployment does; a browser that kept an old part could not be handed it."""
+    settings.STATIC_ROOT = tmp_path
+    settings.STORAGES = {
+        **settings.STORAGES,
+        "staticfiles": {"BACKEND": "console.static_storage.StaticFiles"},
+    }
+    call_command("collectstatic", interactive=False, verbosity=0)
+    entry = next(path for path in (tmp_path / "js").glob("dense.*.js") if path.name.count(".") == 2)
+    imported = re.findall(r'^import .* from "\./(.+)";', entry.read_text(), re.MULTILINE)
+    assert imported
+    assert all(re.fullmatch(r"dense/\w+\.[0-9a-f]{12}\.js", name) for name in imported)
+    assert all((tmp_path / "js" / name).is_file() for name in imported)
