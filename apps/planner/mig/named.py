@@ -7,7 +7,7 @@ Not in here: reading a configuration's text (kube), choosing a layout (choosing)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from apps.planner.inventory import Node
@@ -77,10 +77,16 @@ def entry_to_add(present: Layouts, wanted: Layouts, taken: Iterable[str]) -> str
     told: dict[int, Mapping[str, int]] = dict(wanted)
     if _touched(set(wanted), present, wanted) != changed:
         told = {index: counts for index, counts in wanted.items() if index in changed or not counts}
-    name = name_layouts(told)
-    while name in set(taken):
-        name = f"{name[:60]}-2"
-    return _write_entry(told, name, is_all=len(told) == len(wanted))
+    return _write_entry(told, _untaken(name_layouts(told), set(taken)), is_all=len(told) == len(wanted))
+
+
+def _untaken(name: str, taken: Collection[str]) -> str:
+    """The name, numbered if it is taken: long names are cut off, so several layouts may have one."""
+    found, number = name, 1
+    while found in taken:
+        number += 1
+        found = f"{name[:59].rstrip('-.')}-{number}"
+    return found
 
 
 def _read(entries: Sequence[Entry], wanted: Layouts, model: MigModel) -> set[int] | None:

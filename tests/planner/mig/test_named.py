@@ -96,6 +96,18 @@ def test_a_name_that_is_taken_is_not_proposed_again():
     assert entry_to_add(IDLE, wanted, {name}).startswith(f"{name}-2:")
 
 
+def test_long_names_that_are_taken_several_times_end_in_another_number():
+    """Names are cut off, so many layouts of a large node begin alike."""
+    wanted = dict(enumerate([SEVEN, {"3g.40gb": 2}, {"2g.20gb": 3}, {"1g.10gb": 4, "3g.40gb": 1}]))
+    taken = set()
+    for _ in range(11):
+        name = entry_to_add(IDLE, wanted, taken).partition(":")[0]
+        assert name not in taken
+        assert len(name) <= 63
+        taken.add(name)
+    assert len(min(taken, key=len)) > 59
+
+
 def node(gpus, **offers):
     allocatable = {"nvidia.com/gpu": offers.pop("whole", 0)}
     allocatable |= {f"nvidia.com/mig-{name}": number for name, number in offers.items()}
