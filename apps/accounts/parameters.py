@@ -19,7 +19,7 @@ NUMBER_WORDS = "give a whole number from {least} to {most}"
 
 def read_whole(text: str, least: int = 0, most: int = LARGEST) -> int:
     """Raises ValueError."""
-    if not (text.isascii() and text.isdigit() and least <= int(text[:20]) <= most):
+    if not (text.isascii() and text.isdigit() and len(text) <= 20 and least <= int(text) <= most):
         raise ValueError(NUMBER_WORDS.format(least=least, most=most))
     return int(text)
 
