@@ -111,6 +111,8 @@ def _pause(lease: Lease, execution: Execution, ban: Ban) -> None:
 def _wait_for_person(lease: Lease, ban: Ban) -> bool:
     """Once the kill switch was thrown nothing goes on by itself. Landing goes on in the turns that follow."""
     with hold_fence(lease) as row:
+        if not (row.state == State.PAUSED and row.is_frozen):
+            return True  # a person decided meanwhile
         row.is_frozen = False
         row.state_reason = f"{ban.short[:1].upper()}{ban.short[1:]}."
         row.save(update_fields=["is_frozen", "state_reason"])

@@ -303,3 +303,15 @@ def test_a_pause_by_a_person_outlasts_every_freeze(cluster, running):
     freeze(cluster)
     set_policy(cluster, freeze_windows=[])
     assert running()[1].state == State.PAUSED
+
+
+def test_the_kill_switch_does_not_speak_over_a_person_who_cancelled_meanwhile(cluster, running):
+    freeze(cluster)
+    _, read_before = running(state=State.RUNNING)
+    stop_everything(cluster)
+    omar = User.objects.get(username="omar")
+    services.cancel(execution_id=read_before.pk, actor=omar, reason="never mind")
+    lease = locks.Lease(read_before.pk, read_before.fence, 60)
+    assert permission.keep_to_policy(lease, read_before) is True
+    execution = Execution.objects.get(pk=read_before.pk)
+    assert (execution.state, execution.state_reason) == (State.CANCELLING, "omar: never mind")
