@@ -17,6 +17,7 @@ from apps.executions.locks import Lease
 from apps.executions.models import Execution, Step
 from apps.executions.states import StepKind
 from apps.kube.gateway import Gateway, Json, Kind
+from apps.kube.object_store import KeptObject, list_kept
 
 REQUESTS_PER_CALL = 3
 """The door proves the cluster's identity and looks before a delete: up to so many requests a call."""
@@ -53,6 +54,10 @@ class LeasedGateway:
         return self._gateway.list_objects(
             kind, namespace=namespace, label_selector=label_selector, field_selector=field_selector
         ).objects
+
+    def list_kept(self, kind: Kind) -> list[KeptObject]:
+        self._lease.ensure(self._seconds)
+        return list_kept(self._gateway, kind)
 
     def create_object(self, kind: Kind, body: Json, *, namespace: str | None = None) -> Json:
         self._lease.renew()

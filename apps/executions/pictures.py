@@ -24,6 +24,7 @@ from apps.kube.gateway import (
     VOLUMES,
     Kind,
 )
+from apps.kube.object_store import KeptObject
 from apps.kube.translate import build_snapshot
 from apps.planner.inventory import Pod
 from apps.planner.snapshot import Snapshot
@@ -35,10 +36,10 @@ HELPFUL = (DEPLOYMENTS, DAEMONSETS, POD_GROUPS, CLAIMS, VOLUMES)
 
 
 def take_picture(
-    list_objects: Callable[[Kind], Iterable[Json]], *, cluster: str, taken_at: float
+    list_objects: Callable[[Kind], Iterable[Json | KeptObject]], *, cluster: str, taken_at: float
 ) -> Snapshot:
     """Raises KubeError if a needed part cannot be read; a helpful one is told as a problem."""
-    objects: dict[Kind, Iterable[Json]] = {kind: list_objects(kind) for kind in NEEDED}
+    objects: dict[Kind, Iterable[Json | KeptObject]] = {kind: list_objects(kind) for kind in NEEDED}
     problems = []
     for kind in HELPFUL:
         try:

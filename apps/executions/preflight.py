@@ -25,6 +25,7 @@ from apps.executions.models import DryRun
 from apps.executions.pictures import take_picture
 from apps.kube import errors
 from apps.kube.gateway import NODES, PODS, PRIORITY_CLASSES, WEBHOOKS, Gateway, Json, Kind
+from apps.kube.object_store import list_kept
 from apps.planner.movability import MovabilityRules
 from apps.planner.plan import Move, Plan
 from apps.planner.plan_json import digest
@@ -59,7 +60,7 @@ def examine(version: PlanVersion, gateway: Gateway) -> Findings:
     cluster = version.plan.cluster
     now = ledger.database_time()
     picture = take_picture(
-        lambda kind: gateway.list_objects(kind).objects, cluster=cluster.name, taken_at=now.timestamp()
+        lambda kind: list_kept(gateway, kind), cluster=cluster.name, taken_at=now.timestamp()
     )
     if digest(version.body) != version.digest:
         return Findings(picture, refusals=("The stored plan is not the one that was approved.",))
@@ -114,7 +115,7 @@ def run_dry_runs(*, version_id: int) -> list[DryRun]:
     gateway = open_gateway(version.plan.cluster)
     try:
         picture = take_picture(
-            lambda kind: gateway.list_objects(kind).objects,
+            lambda kind: list_kept(gateway, kind),
             cluster=version.plan.cluster.name,
             taken_at=ledger.database_time().timestamp(),
         )

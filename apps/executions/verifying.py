@@ -25,7 +25,7 @@ def verify_outcome(context: Context) -> None:
     """Compare once and store the outcome. Raises KubeError if the cluster cannot be read."""
     execution = context.execution
     after = take_picture(
-        context.gateway.list_objects,
+        context.gateway.list_kept,
         cluster=execution.plan.cluster.name,
         taken_at=ledger.database_time().timestamp(),
     )
