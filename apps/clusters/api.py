@@ -28,7 +28,6 @@ from apps.clusters.models import Cluster, Snapshot
 from apps.clusters.queries import (
     cluster_for,
     latest_snapshot,
-    open_snapshot,
     protected_namespaces,
     visible_clusters,
 )
@@ -39,7 +38,6 @@ from apps.clusters.serializers import (
     CredentialSerializer,
     SnapshotSerializer,
 )
-from apps.planner.snapshot import Snapshot as Picture
 
 CLUSTER = OpenApiParameter(
     "cluster",
@@ -64,12 +62,6 @@ def snapshot_asked(request: Request) -> tuple[Cluster, Snapshot]:
     if row is None:
         raise NotFound(f"no snapshot of {cluster.name} is known yet: check that it is being watched")
     return cluster, row
-
-
-def picture_asked(request: Request) -> tuple[Cluster, Picture]:
-    """The cluster and its newest snapshot, opened."""
-    cluster, row = snapshot_asked(request)
-    return cluster, open_snapshot(row)
 
 
 def facts_tag(request: Request, row: Snapshot) -> str:

@@ -23,7 +23,6 @@ from apps.planner.program import Deadline, Program, Solution, scale_row
 from apps.planner.resources import asks_gpu
 from apps.planner.rooms import WHOLE
 
-ANY = 10**6
 MOST_NODES_FOR_COST = 200
 TIE = 1e-4
 
