@@ -31,7 +31,8 @@ class User:
 
 NOBODY_DENIED: tuple[Rule, ...] = (("*", "*"),)
 NOBODY_TOKEN, NOBODY = "nobody-token", User("nobody", denied=NOBODY_DENIED)
-ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
+ADMINS = "system:masters"
+ADMIN = User("kubernetes-admin", (ADMINS, "system:authenticated"))
 
 
 def _covers(rule: Rule, verb: str, resource: str, namespace: str) -> bool:

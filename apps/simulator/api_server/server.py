@@ -15,7 +15,7 @@ import yaml
 from aiohttp import web
 
 from apps.simulator.api_server import discovery, openapi
-from apps.simulator.api_server.access import ADMIN, NOBODY, NOBODY_TOKEN, User, authenticate
+from apps.simulator.api_server.access import ADMIN, ADMINS, NOBODY, NOBODY_TOKEN, User, authenticate
 from apps.simulator.api_server.bootstrap import initial_objects
 from apps.simulator.api_server.calls import Answer
 from apps.simulator.api_server.certificates import issue_certificate
@@ -162,6 +162,8 @@ class ApiServer:
         self, request: web.BaseRequest, query: dict[str, str], user: User, body: bytes, record: RequestRecord
     ) -> web.StreamResponse:
         if request.path.startswith("/_sim/"):
+            if ADMINS not in user.groups:
+                raise ApiError(403, f"{request.path} is the administrator's", "Forbidden")
             return _send(await answer_control(self, request.method, request.path, body, query))
         fault = self.faults.take(request.method, request.path, record.user_agent)
         if fault is not None:

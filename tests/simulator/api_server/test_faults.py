@@ -172,3 +172,13 @@ def test_a_caller_may_ask_what_he_may_do(api):
     assert allowed("t") == (201, {"allowed": False})
     assert api.post(f"{NS}/pods/p/eviction", {}, token="t").code == 403
     assert api.get(f"{NS}/pods", token="t").code == 200
+
+
+def test_only_the_administrator_sets_faults_and_makes_tokens(api):
+    rules = {"token": "mine", "user": "root", "groups": ["system:masters"]}
+    for token in ("nobody-token", "t"):
+        if token == "t":
+            assert api.post("/_sim/tokens", {"token": token, "user": "ada"}).code == 200
+        assert api.post("/_sim/tokens", rules, token=token).code == 403
+        assert api.get("/_sim/requests", token=token).code == 403
+    assert api.get(f"{NS}/pods", token="mine").code == 401
