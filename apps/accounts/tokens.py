@@ -97,7 +97,10 @@ def rename_token(*, actor: User, token_id: int, name: str, check: Check | None =
     if taken.exclude(pk=token.pk).exists():
         raise TokenNameTaken(f"there is a token {token.name!r} already: take another name")
     if old != token.name:
-        token.save(update_fields=["name"])
+        try:
+            token.save(update_fields=["name"])
+        except IntegrityError as error:  # another token took the name at this moment
+            raise TokenNameTaken(f"there is a token {token.name!r} already: take another name") from error
         audit.record(
             actor=actor, action="token.renamed", subject=token, detail={**_told(token), "old_name": old}
         )

@@ -1,16 +1,20 @@
 """API tokens: who makes them, what they open, and everything that ends them."""
 
 import json
+import threading
+import time
 from datetime import timedelta
 
 import pytest
+from django.db import connections, transaction
 from django.test import Client
 from django.utils import timezone
 
+from apps.accounts.errors import TokenNameTaken
 from apps.accounts.limits import Scope
 from apps.accounts.models import ApiToken, RememberedAnswer, RoleGrant
 from apps.accounts.services import grant_role
-from apps.accounts.tokens import create_token
+from apps.accounts.tokens import create_token, rename_token
 from apps.audit.models import AuditEntry
 from apps.plans.errors import RecentLoginNeeded
 from apps.plans.models import Plan
@@ -285,3 +289,24 @@ def test_a_redis_that_is_away_stops_nobody(ada, settings, monkeypatch):
     away = Redis.from_url("redis://127.0.0.1:1/0", socket_connect_timeout=0.2)
     monkeypatch.setattr(rates, "_client", lambda: away)
     assert Tool(make(ada.user)[1]).get("clusters/").status_code == 200
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_name_that_another_token_takes_at_that_moment_is_refused(ada):
+    token, _ = make(ada.user)
+    is_taken = threading.Event()
+
+    def take():
+        facts = {"expiry": timedelta(days=1), "scopes": ["read"], "password_stamp": ""}
+        with transaction.atomic():
+            ApiToken.objects.create(user=ada.user, name="day", **facts)
+            is_taken.set()
+            time.sleep(0.3)
+        connections.close_all()
+
+    other = threading.Thread(target=take)
+    other.start()
+    is_taken.wait(10)
+    with pytest.raises(TokenNameTaken, match="there is a token 'day' already"):
+        rename_token(actor=ada.user, token_id=token.pk, name="day")
+    other.join()
