@@ -19,7 +19,7 @@ from rest_framework.throttling import BaseThrottle
 from apps.accounts.errors import ScopeNeeded, TokenRefused, TooManyRequests
 from apps.accounts.limits import Scope, TokenLimits, limits_of
 from apps.accounts.models import User
-from apps.accounts.rates import caller_key, seconds_to_wait
+from apps.accounts.rates import caller_key, require_rate, seconds_to_wait
 from apps.accounts.tokens import recognise_token
 
 SCHEME = "Bearer"
@@ -83,6 +83,8 @@ class WithinScope(BasePermission):
         needed = Scope.READ if is_safe else getattr(view, "scopes", {}).get(action, "")
         if needed in limits.scopes:
             return True
+        # Calls are counted only once they are permitted, and each refusal becomes a row of the ledger.
+        require_rate("calls", request.user)
         facts: dict[str, Any] = {
             "actor": request.user,
             "action": str(needed or action),

@@ -281,6 +281,14 @@ def test_too_many_calls_are_told_when_to_come_back(ada, east, settings, problem)
     assert other.get("clusters/").status_code == 200
 
 
+def test_refusals_count_as_calls_so_that_nobody_fills_the_ledger(ada, settings, problem):
+    settings.API_RATES = {**settings.API_RATES, "calls": (2, 3601)}
+    tool = Tool(make(ada.user, "read")[1])
+    answers = [tool.post("executions/", plan=1).status_code for _ in range(4)]
+    assert answers == [403, 403, 429, 429]
+    assert AuditEntry.objects.filter(action="denied").count() == 2
+
+
 def test_a_redis_that_is_away_stops_nobody(ada, settings, monkeypatch):
     from redis import Redis
 
