@@ -55,7 +55,7 @@ def look_at(snapshot: Snapshot, measures: Measures | None = None) -> Look:
 
 def _remember(cluster: str, views: Sequence[NodeView]) -> None:
     _views_before[cluster] = {view.node.name: view for view in views}
-    _views_before.move_to_end(cluster)
-    while len(_views_before) > CLUSTERS_REMEMBERED:
-        with suppress(KeyError):  # another thread was faster
+    with suppress(KeyError):  # another thread was faster
+        _views_before.move_to_end(cluster)
+        while len(_views_before) > CLUSTERS_REMEMBERED:
             _views_before.popitem(last=False)
