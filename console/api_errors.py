@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from axes.exceptions import AxesBackendPermissionDenied
@@ -141,12 +142,25 @@ def _invalid(error: exceptions.ValidationError, instance: str) -> dict[str, Any]
     """422 with every field's own sentences; the detail carries the first of them."""
     fields = error.detail if isinstance(error.detail, dict) else {"": error.detail}
     found = [
-        {"field": str(name), "message": str(sentence)}
-        for name, sentences in fields.items()
-        for sentence in (sentences if isinstance(sentences, list) else [sentences])
+        {"field": str(name), "message": sentence}
+        for name, detail in fields.items()
+        for sentence in _sentences(detail)
     ]
     first = f"{found[0]['field']}: {found[0]['message']}".removeprefix(": ") if found else ""
     return {**_problem(422, *OWN[422], first, instance), "errors": found}
+
+
+def _sentences(detail: Any, place: str = "") -> Iterator[str]:
+    """Each with its place within the field: "0.start: …" for what is wrong in the first of its windows."""
+    if isinstance(detail, dict):
+        for name, inner in detail.items():
+            yield from _sentences(inner, f"{place}.{name}" if place else str(name))
+    elif isinstance(detail, list):
+        for number, inner in enumerate(detail):
+            within = isinstance(inner, dict | list)
+            yield from _sentences(inner, f"{place}.{number}" if within and place else place)
+    else:
+        yield f"{place}: {detail}" if place else str(detail)
 
 
 def _problem(status: int, code: str, title: str, detail: str, instance: str) -> dict[str, Any]:

@@ -89,6 +89,18 @@ def test_what_cannot_stand_in_a_policy_is_refused_by_its_field(admin, wish, fiel
     assert {one["field"] for one in answer.json()["errors"]} == {field}
 
 
+def test_what_is_wrong_inside_a_list_is_told_with_its_place(admin):
+    """In words: no line of Python's own."""
+    wishes = {"protected_namespaces": ["ok", "A B"], "freeze_windows": [NIGHT, {**NIGHT, "begin": "1"}]}
+    errors = admin.send("patch", "policies/east/", if_match="*", **wishes).json()["errors"]
+    assert errors[0] == {
+        "field": "protected_namespaces",
+        "message": "1: This value does not match the required pattern.",
+    }
+    assert errors[1]["field"] == "freeze_windows"
+    assert errors[1]["message"].startswith("1.begin: there is no such field; known are weekdays,")
+
+
 def test_a_plan_may_ask_for_as_many_moves_as_the_policy_allows(admin, caller, east, problem):
     see(east)
     admin.send("patch", "policies/east/", if_match="*", max_moves_per_plan=5)

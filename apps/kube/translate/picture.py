@@ -179,6 +179,9 @@ class Translator:
                 read = known[1]
             else:
                 read = _read_node_safely(opened(raw), taken_at, said)
+            if not _can_be_asked_for(read.node.name):
+                said.append(f"A node is left out: {brief(read.node.name)!r} is no name of a node.")
+                continue
             if read.node.name in nodes:
                 said.append(f"The node {brief(read.node.name)} is there twice; the last one is shown.")
             nodes[read.node.name] = read.node
@@ -253,6 +256,11 @@ def _read_node_safely(raw: Mapping[str, Any], taken_at: float, said: list[str]) 
     except UNREADABLE as error:
         said.append(f"The node {name_of(raw)} cannot be read ({type(error).__name__}).")
         return ReadNode(unreadable_node(raw, taken_at))
+
+
+def _can_be_asked_for(name: str) -> bool:
+    """Whether an address can end in it. No API server takes another name, but a dump may hold one."""
+    return name not in ("", ".", "..") and "/" not in name
 
 
 def _read_owner(raw: Mapping[str, Any], kind: str) -> tuple[Workload, bool]:

@@ -78,12 +78,12 @@ def whole_or_none(value: object) -> int | None:
 
 
 def seconds_of(value: object) -> float | None:
-    """An RFC 3339 time as seconds since the epoch."""
+    """An RFC 3339 time as seconds since the epoch, if it is in the years 1 to 9999 of UTC as well."""
     if not isinstance(value, str) or not 10 <= len(value) <= 40:
         return None
     try:
         moment = datetime.fromisoformat(value)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        return (moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None
 
