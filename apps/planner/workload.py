@@ -109,10 +109,10 @@ def _allowed_models(pod: Pod) -> str:
     direct = [pod.node_selector[label] for label in PRODUCT_LABELS if label in pod.node_selector]
     if direct:
         return direct[0]
-    found: dict[str, None] = {}
+    found: list[str] = []
     for term in pod.node_terms:
         named = [part for part in term.labels if part.key in PRODUCT_LABELS and part.operator == "In"]
         if not named:
             return ""
-        found.update(dict.fromkeys(named[0].values))
+        found.extend(named[0].values)
     return "|".join(found)

@@ -8,7 +8,7 @@ import pytest
 from apps.planner.fragmentation import measure, report_to_dict
 from apps.planner.inventory import LinkClass
 from apps.planner.rooms import WHOLE, free_room
-from apps.planner.trace import snapshot_from_rows
+from apps.planner.trace import snapshot_from_rows, workload_from_rows
 from apps.planner.workload import Spec, Workload, choose_workload, live_workload, spec_of
 from tests.drawing import GIB, cluster, links, running, waiting
 
@@ -151,6 +151,15 @@ def test_the_models_a_pod_names_in_selector_or_affinity_are_its_allowed_models()
     chosen = waiting("t/w", gpus=1, node_selector={"nvidia.com/gpu.product": "H100"})[0]
 
     assert spec_of(chosen).models == "H100"
+
+
+def test_allowed_models_are_taken_as_the_pod_names_them():
+    rows = [{"name": f"p{n}", "cpu_milli": "1000", "memory_mib": "1", "num_gpu": "1", "gpu_milli": "1000",
+             "gpu_spec": models} for n, models in enumerate(["V100|T4", "V100|T4|T4"])]  # fmt: skip
+
+    specs = [spec for spec, _ in choose_workload(workload_from_rows(rows)).specs]
+
+    assert {spec.models for spec in specs} == {"V100|T4", "V100|T4|T4"}
 
 
 def test_free_nodes_count_by_size_and_cpu_pods_do_not_matter():
