@@ -56,10 +56,10 @@ def test_drift_is_seen_named_and_kept_out_of_plans(simulated_cluster, watchers):
     assert is_no_target(now, losing)
 
     address = f"/clusters/{cluster.name}/nodes/{losing}/accept/"
-    uid = {"uid": now.nodes[losing].uid}
-    assert browser.post(address, uid).status_code == 403
+    looked_at = {"uid": now.nodes[losing].uid, "drift": now.nodes[losing].drift}
+    assert browser.post(address, looked_at).status_code == 403
     RoleGrant.objects.create(user=User.objects.get(username="ann"), role=Role.OPERATOR, cluster=cluster)
-    assert browser.post(address, uid).status_code == 302
+    assert browser.post(address, looked_at).status_code == 302
     wait_until(lambda: not picture_of(cluster).nodes[losing].drift, seconds=SECONDS)
 
     now = see("mig-layout-lost", cut, "are offered though its label is the same")

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_POST
 
 from apps.clusters import queries as clusters
 from apps.clusters.accepting import accept_drift
+from apps.clusters.errors import ClusterError
 from apps.clusters.models import Cluster
 from apps.dashboard.drawings.grid import Brush, draw_strip
 from apps.dashboard.drawings.topology import SCALE, draw_matrix, draw_nics
@@ -32,7 +33,7 @@ from apps.dashboard.reading.node_page import (
 from apps.dashboard.reading.nodes import NodeView
 from apps.dashboard.reading.problems import tell_problems
 from apps.dashboard.reading.sharing import read_sharing
-from apps.dashboard.views.shell import MISSED, Crumb, page, show, tell
+from apps.dashboard.views.shell import MISSED, Crumb, page, refuse, show, tell
 from apps.fragmentation import queries as fragmentation
 from apps.planner.snapshot import Snapshot as Picture
 
@@ -42,11 +43,19 @@ LIVE_ON = f"sse:snapshot throttle:1s, {MISSED}, every 30s"
 @page
 @require_POST
 def accept(request: HttpRequest, cluster: str, node: str) -> HttpResponse:
-    """The node is meant to be as it is now: the watcher's next picture expects no more of it."""
+    """The node is meant to be as it is now: the watcher's next picture expects no more of it.
+
+    Only what the page showed is accepted, of the node that has this name.
+    """
     place = clusters.cluster_for(request.user, cluster)
-    accept_drift(
-        actor=request.user, cluster_id=place.pk, node_uid=request.POST.get("uid", "")[:100], node=node[:253]
-    )
+    row = clusters.latest_snapshot(place)
+    found = clusters.open_snapshot(row).nodes.get(node) if row is not None else None
+    if found is None:
+        raise Http404(f"cluster {cluster} has no node {node}")
+    if (found.uid, list(found.drift)) != (request.POST.get("uid"), request.POST.getlist("drift")):
+        refuse(request, ClusterError(f"{node} shows something else by now: look at it again, then accept it"))
+        return redirect("node", cluster, node)
+    accept_drift(actor=request.user, cluster_id=place.pk, node_uid=found.uid, node=node)
     tell(request, f"From now on {node} is expected to be as it is now.")
     return redirect("node", cluster, node)
 
