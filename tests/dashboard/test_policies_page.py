@@ -89,6 +89,18 @@ def test_nobody_overwrites_what_he_has_not_seen(admin, cluster):
     assert ClusterPolicy.objects.get().max_moves_per_plan == 20
 
 
+def test_a_mistake_that_is_mended_still_overwrites_nothing_unseen(admin, cluster):
+    """The form that comes back speaks of the policy that it was opened on, not of the newest."""
+    client = log_in(admin)
+    services.change_policy(actor=admin, cluster=cluster, wishes={"max_concurrent_executions": 1})
+    page = save(client, "save", version="0", max_moves_per_plan="many").content.decode()
+    form = page.partition("/policies/save/")[2].partition("</form>")[0]
+    (looked_at,) = re.findall(r'name="version" value="(\d+)"', form)
+    mended = save(client, "save", version=looked_at, max_moves_per_plan="30")
+    assert "somebody changed this policy since you opened the page" in text_of(mended).lower()
+    assert ClusterPolicy.objects.get().max_concurrent_executions == 1
+
+
 def test_others_read_it_and_are_refused_to_edit(viewer, operator, admin, cluster):
     save(log_in(admin), "save", version="0", protected_namespaces="prod-*")
     page = log_in(viewer).get(PAGE).content.decode()
