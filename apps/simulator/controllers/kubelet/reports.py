@@ -22,9 +22,10 @@ _DEFAULT_CAPACITY = {"cpu": "128", "memory": "1Ti", "ephemeral-storage": "2Ti", 
 
 
 def address_of(name: str, first: int) -> str:
-    """A stable private address for a node or a pod."""
+    """A stable private address for a node (first: 172) or a pod (10)."""
     number = zlib.crc32(name.encode())
-    return f"{first}.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
+    second = number >> 16 & 255 if first == 10 else 16 + (number >> 16 & 15)  # 10.0.0.0/8 or 172.16.0.0/12
+    return f"{first}.{second}.{number >> 8 & 255}.{number & 255}"
 
 
 def running_status(pod: Json, started: str = "") -> Json:
