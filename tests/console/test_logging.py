@@ -40,3 +40,12 @@ def test_a_traceback_tells_no_values(as_json):
     if as_json == "1":
         lines = [json.loads(line) for line in done.stderr.splitlines()]
         assert [line["event"] for line in lines] == ["a request failed"] * 2
+
+
+@pytest.mark.django_db
+def test_what_stands_in_a_query_is_not_logged(client, caplog):
+    """Somebody may put a token there, although none is read from it."""
+    assert client.get("/api/v1/plans/?token=hunter-2").status_code == 401
+    told = [str(record.msg) for record in caplog.records]
+    assert any("GET /api/v1/plans/" in words for words in told)
+    assert "hunter-2" not in " ".join(told)
