@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 import django_filters
 from django.db.models import QuerySet
@@ -20,7 +20,7 @@ from apps.accounts.models import ApiToken, User
 from apps.accounts.ordering import Ordering
 from apps.accounts.queries import tokens_for
 from apps.accounts.sessions import logged_in_at
-from apps.accounts.strict import StrictSerializer
+from apps.accounts.strict import StrictSerializer, checked
 from apps.accounts.tokens import create_token, ended_because, rename_token, revoke_token
 
 MOST_DAYS = 36500
@@ -132,7 +132,7 @@ class TokenViewSet(mixins.ListModelMixin, GenericViewSet):
     @once_per_key
     def create(self, request: Request) -> Response:
         """Make a token. Only in the browser's session, within an hour of logging in."""
-        wanted = _checked(TokenRequestSerializer, request)
+        wanted = checked(TokenRequestSerializer, request)
         token, secret = create_token(
             actor=cast(User, request.user),
             logged_in_at=logged_in_at(request._request),
@@ -144,7 +144,7 @@ class TokenViewSet(mixins.ListModelMixin, GenericViewSet):
     @extend_schema(request=TokenNameSerializer, responses=TokenSerializer, parameters=[IF_MATCH, ETAG])
     def partial_update(self, request: Request, pk: str) -> Response:
         """Give it another name. Only in the browser's session."""
-        wanted = _checked(TokenNameSerializer, request, partial=True)
+        wanted = checked(TokenNameSerializer, request, partial=True)
         token = self.get_object()
         require_match(request, _tag(token))
         renamed = rename_token(
@@ -169,9 +169,3 @@ def _tag(token: ApiToken) -> str:
 
 def _told(token: ApiToken) -> Response:
     return Response(TokenSerializer(token).data, headers={"ETag": _tag(token)})
-
-
-def _checked(kind: type[Any], request: Request, *, partial: bool = False) -> dict[str, Any]:
-    parsed = kind(data=request.data, partial=partial)
-    parsed.is_valid(raise_exception=True)
-    return parsed.validated_data

@@ -23,6 +23,7 @@ from apps.accounts.conditions import CONDITIONAL, ETAG, IF_MATCH, require_match,
 from apps.accounts.idempotency import IDEMPOTENCY_KEY, once_per_key
 from apps.accounts.moments import MomentFilter
 from apps.accounts.ordering import Ordering
+from apps.accounts.strict import checked
 from apps.clusters import services
 from apps.clusters.models import Cluster, Snapshot
 from apps.clusters.queries import (
@@ -94,14 +95,14 @@ class ClusterViewSet(ReadOnlyModelViewSet):
     @once_per_key
     def create(self, request: Request) -> Response:
         """Register a cluster, which must answer. For admins of the whole console, in the browser."""
-        wanted = _checked(ClusterRequestSerializer, request)
+        wanted = checked(ClusterRequestSerializer, request)
         cluster = services.register_cluster(actor=request.user, **wanted)
         return Response(ClusterSerializer(cluster).data, status=status.HTTP_201_CREATED)
 
     @extend_schema(request=ClusterChangeSerializer, responses=ClusterSerializer, parameters=[IF_MATCH, ETAG])
     def partial_update(self, request: Request, name: str) -> Response:
         """Stop or start watching it. For its admins, in the browser."""
-        facts = _checked(ClusterChangeSerializer, request, partial=True)
+        facts = checked(ClusterChangeSerializer, request, partial=True)
         return self._change(services.set_cluster_active, {"is_active": None, **facts})
 
     @extend_schema(request=CredentialSerializer, responses=ClusterSerializer, parameters=[IF_MATCH, ETAG])
@@ -109,7 +110,7 @@ class ClusterViewSet(ReadOnlyModelViewSet):
     def credential(self, request: Request, name: str) -> Response:
         """Replace the stored credential, write-only; the same cluster must answer. For its admins, in the
         browser."""
-        wanted = _checked(CredentialSerializer, request)
+        wanted = checked(CredentialSerializer, request)
         facts = {"kubeconfig": wanted["kubeconfig"], "rebuilt": wanted["is_rebuilt"]}
         return self._change(services.replace_credentials, facts)
 
@@ -130,12 +131,6 @@ def _tag(cluster: Cluster) -> str:
 
 def _told(cluster: Cluster) -> Response:
     return Response(ClusterSerializer(cluster).data, headers={"ETag": _tag(cluster)})
-
-
-def _checked(kind: type[Any], request: Request, *, partial: bool = False) -> dict[str, Any]:
-    parsed = kind(data=request.data, partial=partial)
-    parsed.is_valid(raise_exception=True)
-    return parsed.validated_data
 
 
 class SnapshotFilter(django_filters.FilterSet):

@@ -27,6 +27,7 @@ from apps.accounts.conditions import (
 from apps.accounts.idempotency import IDEMPOTENCY_KEY, once_per_key
 from apps.accounts.limits import Scope
 from apps.accounts.ordering import Ordering
+from apps.accounts.strict import checked
 from apps.clusters.queries import cluster_for
 from apps.plans import services
 from apps.plans.models import Plan
@@ -97,7 +98,7 @@ class PlanViewSet(ReadOnlyModelViewSet):
     @once_per_key
     def create(self, request: Request) -> Response:
         """Ask for a plan. It is a draft until its version is computed; then propose it."""
-        wanted = _checked(PlanRequestSerializer, request)
+        wanted = checked(PlanRequestSerializer, request)
         cluster = cluster_for(request.user, wanted.pop("cluster"))
         plan = services.request_plan(actor=cast(Any, request.user), cluster=cluster, **wanted)
         return Response(PlanDetailSerializer(plan).data, status=status.HTTP_201_CREATED)
@@ -112,7 +113,7 @@ class PlanViewSet(ReadOnlyModelViewSet):
     @action(detail=True, methods=["post"])
     def revise(self, request: Request, pk: str) -> Response:
         """Change the request: the next version is computed, and whatever was decided is void."""
-        wishes = _checked(RevisionSerializer, request)
+        wishes = checked(RevisionSerializer, request)
         return self._change(services.revise_plan, {"actor": request.user, **wishes}, is_needed=True)
 
     @extend_schema(
@@ -121,7 +122,7 @@ class PlanViewSet(ReadOnlyModelViewSet):
     @action(detail=True, methods=["post"])
     def reject(self, request: Request, pk: str) -> Response:
         """Refuse the version with this digest, for good."""
-        words = _checked(RejectionSerializer, request)
+        words = checked(RejectionSerializer, request)
         return self._change(services.reject_plan, {"approver": request.user, **words})
 
     @extend_schema(
@@ -130,7 +131,7 @@ class PlanViewSet(ReadOnlyModelViewSet):
     @action(detail=True, methods=["post"])
     def withdraw(self, request: Request, pk: str) -> Response:
         """Take one's own plan back before it begins."""
-        words = _checked(WithdrawalSerializer, request)
+        words = checked(WithdrawalSerializer, request)
         return self._change(services.withdraw_plan, {"actor": request.user, **words})
 
     @extend_schema(
@@ -163,12 +164,6 @@ class PlanViewSet(ReadOnlyModelViewSet):
 
     def _plan(self) -> Plan:
         return plan_for(self.request.user, int(self.kwargs["pk"]))
-
-
-def _checked(kind: type[Any], request: Request) -> dict[str, Any]:
-    parsed = kind(data=request.data)
-    parsed.is_valid(raise_exception=True)
-    return parsed.validated_data
 
 
 def _tag(plan: Plan) -> str:
