@@ -53,10 +53,28 @@ class MigManager:
 
 def read_manager(gateway: Gateway) -> MigManager:
     """Raises KubeError where the cluster cannot be read; what is missing or refused is told as a problem."""
+    space = settings.MIG_MANAGER_NAMESPACE
+    manager = find_manager(_list(gateway, DAEMONSETS, space))
+    if manager.problem:
+        return manager
+    name = manager.config_map
+    try:
+        configs = read_configs(gateway.get_object, name, manager.key)
+    except Forbidden:
+        return replace(
+            manager,
+            problem=f"The console's credential may not get ConfigMap {space}/{name}, which names the "
+            "layouts: apply deploy/rbac/mig.yaml, with that name in it.",
+        )
+    except BadMigConfig as error:
+        return replace(manager, problem=f"ConfigMap {space}/{name} cannot be read: {error}.")
+    return replace(manager, configs=configs)
+
+
+def find_manager(daemonsets: Iterable[Json]) -> MigManager:
+    """What its own DaemonSet says, among those of its namespace; the configurations are not read."""
     space, wanted = settings.MIG_MANAGER_NAMESPACE, settings.MIG_MANAGER_DAEMONSET
-    found = next(
-        (one for one in _list(gateway, DAEMONSETS, space) if one["metadata"]["name"] == wanted), None
-    )
+    found = next((one for one in daemonsets if one["metadata"]["name"] == wanted), None)
     if found is None:
         return MigManager(f"mig-manager is absent: there is no DaemonSet {wanted} in {space}.")
     pod = ((found.get("spec") or {}).get("template") or {}).get("spec") or {}
@@ -73,17 +91,7 @@ def read_manager(gateway: Gateway) -> MigManager:
     )
     if not name:
         return replace(manager, problem=f"DaemonSet {wanted} mounts no ConfigMap at {dirname(path)}.")
-    try:
-        configs = read_configs(gateway.get_object, name, manager.key)
-    except Forbidden:
-        return replace(
-            manager,
-            problem=f"The console's credential may not get ConfigMap {space}/{name}, which names the "
-            "layouts: apply deploy/rbac/mig.yaml, with that name in it.",
-        )
-    except BadMigConfig as error:
-        return replace(manager, problem=f"ConfigMap {space}/{name} cannot be read: {error}.")
-    return replace(manager, configs=configs)
+    return manager
 
 
 def named_layouts(cluster: Cluster) -> Configs:

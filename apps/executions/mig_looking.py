@@ -12,13 +12,14 @@ from typing import Any
 
 from django.conf import settings
 
-from apps.clusters.mig_manager import why_config_changed
+from apps.clusters.mig_manager import find_manager, why_config_changed
 from apps.executions.context import Context
 from apps.executions.mig_labels import MigLabels, read_mig_labels
+from apps.executions.mig_preflight import would_be_hit
 from apps.executions.models import Step
 from apps.executions.sightings import is_cordoned_by, uid, unschedulable
 from apps.executions.states import StepKind
-from apps.kube.gateway import NODES, PODS
+from apps.kube.gateway import DAEMONSETS, NODES, PODS
 from apps.kube.translate import build_snapshot
 from apps.planner.inventory import Pod
 from apps.planner.resources import asks_gpu
@@ -42,9 +43,10 @@ class Limits:
 class Facts:
     """node: None if it is gone. labels: of it. was_ours: whether this execution set the cordon.
 
-    users: pods that hold a GPU to be relaid (or may), newcomers: pods with GPUs that came after the
-    preflight, both by name; leaving: whether all of the users are on their way out. config_changed: why
-    the named configuration is another now, "". overtime: seconds past the step's deadline, 0 before.
+    users: pods that hold a GPU to be relaid (or may), or that would end with the whole node; newcomers: pods
+    with GPUs that came after the preflight, both by name. leaving: whether all of the users are on their way
+    out. config_changed: why the named configuration is another now, "". overtime: seconds past the step's
+    deadline, 0 before.
     """
 
     node: Json | None
@@ -75,8 +77,10 @@ def look_at_node(context: Context, step: Step) -> Facts:
     raw = context.gateway.list_objects(PODS, field_selector=f"spec.nodeName={params['node']}")
     picture = build_snapshot("", {NODES: [node], PODS: raw}, context.now.timestamp())
     users = find_users_of(picture, params)
-    there = [pod for pod in picture.pods_on(params["node"]) if asks_gpu(pod) and not pod.hold]
     is_unsent = "relabel" not in step.observed.get("sent", [])
+    if is_unsent:
+        users += [pod for pod in _whole_node_victims(context, picture, params) if pod not in users]
+    there = [pod for pod in picture.pods_on(params["node"]) if asks_gpu(pod) and not pod.hold]
     deadline = step.deadline_at
     return Facts(
         node,
@@ -105,6 +109,16 @@ def find_users_of(picture: Snapshot, params: Json) -> list[Pod]:
         return [pod for pod in pods.values() if asks_gpu(pod) and not pod.hold]
     named: Iterable[str] = {user for gpu in gpus for user in find_users(picture, node, gpu)}
     return [pods[user] for user in named if user in pods]
+
+
+def _whole_node_victims(context: Context, picture: Snapshot, params: Json) -> list[Pod]:
+    """Who would end with the node, if mig-manager reboots it or stops its clients: asked anew, because the
+    flags may have been set, and a pod without a GPU may have come, since the preflight."""
+    daemonsets = context.gateway.list_objects(DAEMONSETS, namespace=settings.MIG_MANAGER_NAMESPACE)
+    manager = find_manager(daemonsets)
+    if not manager.flags:
+        return []
+    return [pod for pod in picture.pods_on(params["node"]) if would_be_hit(pod, manager)]
 
 
 def read_limits() -> Limits:

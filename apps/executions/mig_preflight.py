@@ -125,7 +125,7 @@ def _why_in_use(
 ) -> list[str]:
     """Who would still be on the GPUs when they are cut, and whether anything tells that."""
     here = [pod for pod in picture.pods_on(node.name) if pod.uid not in moved]
-    hit = [pod.key for pod in here if _would_be_hit(pod, manager)]
+    hit = [pod.key for pod in here if would_be_hit(pod, manager)]
     if manager.flags and hit:
         return [
             f"mig-manager runs with {manager.flags}, so the whole node {node.name} goes down, and "
@@ -145,7 +145,8 @@ def _why_in_use(
     ]
 
 
-def _would_be_hit(pod: Pod, manager: MigManager) -> bool:
+def would_be_hit(pod: Pod, manager: MigManager) -> bool:
+    """Whether a change of any GPU of its node ends the pod, by what mig-manager's flags say."""
     if pod.hold or pod.owner_kind in STATIC_OWNERS:
         return False
     return manager.reboots or asks_gpu(pod)

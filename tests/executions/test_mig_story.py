@@ -103,9 +103,10 @@ def test_a_wedged_change_keeps_its_node_cordoned_and_an_approved_repair_restores
     assert verify_chain().is_intact
 
 
-def bound_pod(name, node):
-    """With a GPU, put there past the scheduler: a cordon does not keep it off."""
-    container = {"name": "main", "image": "x", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+def bound_pod(name, node, *, gpus=1):
+    """Put there past the scheduler: a cordon does not keep it off."""
+    limits = {"nvidia.com/gpu": str(gpus)} if gpus else {"cpu": "1"}
+    container = {"name": "main", "image": "x", "resources": {"limits": limits}}
     return {"metadata": {"name": name}, "spec": {"nodeName": node, "containers": [container]}}
 
 
@@ -127,6 +128,20 @@ def test_nothing_is_relabelled_over_a_pod_or_under_strategy_single(stage_with, s
     assert "MIG-INVALID" in single.state_reason
     back = {"nvidia.com/mig.strategy": "mixed"}
     stage.simulated.ask("PATCH", "/api/v1/nodes/mig-a", {"metadata": {"labels": back}})
+
+    rebooting = start()
+    carry_until(rebooting, lambda: has_sent(rebooting, StepKind.CORDON_NODE, "cordon"))
+    stage.simulated.ask("POST", "/_sim/faults", {"name": "mig-reboot", "node": "mig-a"})
+    stage.simulated.ask("POST", pods, bound_pod("no-gpu", "mig-a", gpus=0))
+    carry(rebooting)
+    assert rebooting.state == ExecutionState.NEEDS_HUMAN, stage.told(rebooting)
+    assert "serving/no-gpu on node mig-a holds or may hold a GPU to be relaid, or would end with" in (
+        rebooting.state_reason
+    )
+    stage.simulated.ask("POST", "/_sim/faults", {"remove": "mig-reboot", "node": "mig-a"})
+    stage.simulated.ask("DELETE", f"{pods}/no-gpu")
+    services.cancel(execution_id=rebooting.pk, actor=stage.operator, reason="not with a reboot")
+    assert carry(rebooting).state == ExecutionState.CANCELLED
 
     slipped = start()
     carry_until(slipped, lambda: has_sent(slipped, StepKind.CORDON_NODE, "cordon"))

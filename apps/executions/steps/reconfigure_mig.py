@@ -72,7 +72,10 @@ def _decide_before(step: Step, facts: Facts) -> Decision:
         )
     if facts.users:
         return _stop(
-            step, facts, f"{' and '.join(facts.users)} on {where} holds or may hold a GPU to be relaid."
+            step,
+            facts,
+            f"{' and '.join(facts.users)} on {where} holds or may hold a GPU to be relaid, or would end with "
+            "the node.",
         )
     seen = {
         "before": labels.config,
