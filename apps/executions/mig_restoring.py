@@ -16,6 +16,8 @@ from apps.executions.models import Step
 
 LEFT_ALONE = {"kept": True}
 """Seen: the new layout (or somebody else's) stays on the node."""
+TOLD = {"told": True}
+"""Seen: a person was told the ways out. Who takes the cordon off after that leaves the node as it is."""
 
 
 def decide_undo(step: Step, facts: Facts) -> Decision:
@@ -26,10 +28,18 @@ def decide_undo(step: Step, facts: Facts) -> Decision:
         return moot("the node is gone")
     if "relabel" not in sent:
         return done("its GPUs were not touched")
+    if _is_opened_on_purpose(step, facts):
+        return done(f"{params['node']} is left as it is: {tell_observed(labels)}", **LEFT_ALONE)
     if labels.config == before:
         return _decide_coming_back(step, facts)
     if labels.config != params["config"]:
         return _decide_foreign(step, facts)
+    return _decide_going_back(step, facts)
+
+
+def _decide_going_back(step: Step, facts: Facts) -> Decision:
+    """The label is ours: may it be taken back?"""
+    params, before = step.params, _before(step)
     if _is_settled(step) and (not facts.is_cordoned or facts.users):
         why = f"{' and '.join(facts.users)} uses it" if facts.users else "the node is open again"
         return done(f"the new layout of {params['node']} stays: {why}", **LEFT_ALONE)
@@ -97,7 +107,15 @@ def _stop(step: Step, facts: Facts, what: str) -> Decision:
         f"Node {node} is not put back. {what} Before: {wanted}. Observed: {observed}. {held}",
         f"Put {node} right by hand (the log of mig-manager on it says why), then roll back again. "
         f"To leave it as it is then, kubectl uncordon {node} first.",
+        **TOLD,
     )
+
+
+def _is_opened_on_purpose(step: Step, facts: Facts) -> bool:
+    """By somebody who was told that this leaves the node as it is. What is put right is watched as ever."""
+    seen, labels = step.observed.get("seen", {}), facts.labels
+    is_right = labels.config == _before(step) and dict(labels.offers) == seen.get("before_offers")
+    return bool(seen.get("told")) and not facts.is_cordoned and not is_right
 
 
 def _before(step: Step) -> str | None:

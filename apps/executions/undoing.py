@@ -84,7 +84,7 @@ def _close(context: Context) -> None:
     words = f"Evicted, which cannot be undone: {len(moved)}." if moved else "No pod was moved."
     kept = [step.params["node"] for step in context.steps if _keeps_layout(step)]
     if kept:
-        words += f" The new layout stays on {', '.join(kept)}."
+        words += f" The MIG layout of {', '.join(kept)} stays as it is now."
     outlook = tell_outlook(execution, is_touched=bool(moved or kept))
     is_cancelled = execution.state == ExecutionState.CANCELLING
     ended = ExecutionState.CANCELLED if is_cancelled else ExecutionState.ROLLED_BACK
