@@ -215,6 +215,13 @@ class Pod:
         return bool(self.node_name) and self.phase not in ("Succeeded", "Failed")
 
     @property
+    def is_being_moved(self) -> bool:
+        """Steered and not landed yet. The steering's annotation stays for good: once the pod runs, it says
+        how it came here and nothing more."""
+        has_landed = self.is_holding and self.phase == "Running" and self.ready
+        return bool(self.steering) and (bool(self.gates) or not has_landed)
+
+    @property
     def is_pending(self) -> bool:
         """Waits for a node. Paper holds of ours do not count as waiting."""
         return not self.node_name and self.phase == "Pending" and not self.terminating and not self.hold

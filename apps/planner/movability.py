@@ -120,7 +120,7 @@ class MovabilityRules:
             reasons.append("Its node is not Ready or its facts are stale.")
         if pod.terminating:
             reasons.append("It is already terminating.")
-        if pod.steering:
+        if pod.is_being_moved:
             reasons.append("Another migration is moving it.")
         return tuple(reasons)
 

@@ -103,7 +103,7 @@ def departure_faults(snapshot: Snapshot, pod: Pod) -> list[str]:
     faults = [f"{pod.key}: {reason}" for reason in pod.protections]
     if pod.owner_kind in ("DaemonSet", "Node") or not pod.workload:
         faults.append(f"{pod.key} would not be created elsewhere (owner {pod.owner_kind or 'none'})")
-    if pod.terminating or pod.hold or pod.volumes_pin_node or pod.steering:
+    if pod.terminating or pod.hold or pod.volumes_pin_node or pod.is_being_moved:
         faults.append(f"{pod.key} is terminating, a hold, pinned by a volume or already moving")
     if pod.scheduler != "default-scheduler":
         faults.append(f"{pod.key} belongs to the scheduler {pod.scheduler}")

@@ -39,7 +39,7 @@ def test_a_running_pod_that_its_controller_recreates_may_be_moved():
         ({"terminating": True}, "already terminating"),
         ({"scheduler": "volcano"}, "scheduler volcano"),
         ({"volumes_pin_node": True}, "volume"),
-        ({"steering": "move-7"}, "Another migration"),
+        ({"steering": "move-7", "ready": False}, "Another migration"),
         ({"hold": True}, "hold of the console"),
         ({"owner_kind": "Notebook"}, "interactive"),
         ({"labels": {"notebook-name": "n"}}, "interactive"),
@@ -52,6 +52,17 @@ def test_each_kind_of_pod_that_must_stay_says_why(facts, words):
 
     assert not verdict.movable
     assert words in " ".join(verdict.reasons)
+
+
+def test_a_pod_that_was_moved_once_may_be_moved_again_when_it_runs():
+    assert judge(steering="move-7", phase="Running", ready=True).movable
+
+
+@pytest.mark.parametrize("facts", [{"gates": ("g",)}, {"ready": False}, {"phase": "Pending"}])
+def test_a_pod_that_another_migration_still_moves_must_stay(facts):
+    facts = {"steering": "move-7", "phase": "Running", "ready": True} | facts
+
+    assert "Another migration is moving it." in judge(**facts).reasons
 
 
 def test_every_reason_is_told_not_only_the_first():

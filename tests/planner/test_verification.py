@@ -34,6 +34,13 @@ def test_a_sound_plan_has_no_faults():
     assert faults(plan_of(move())) == []
 
 
+def test_a_pod_that_was_moved_once_may_be_moved_again_but_not_before_it_runs():
+    landed = {"steering": "steer-7", "phase": "Running", "ready": True}
+
+    assert faults(plan_of(move()), pods={"a1-a": landed}) == []
+    says(faults(plan_of(move()), pods={"a1-a": landed | {"ready": False}}), "already moving")
+
+
 @pytest.mark.parametrize(
     ("moves", "words"),
     [
