@@ -121,6 +121,11 @@ class TrendPoint:
     def stranded_gpus(self) -> float:
         return float(self.body["stranded_gpus"])
 
+    @property
+    def stranded_by(self) -> str:
+        """What that is against, as the planner names it; "" where the report is older than this word."""
+        return str(self.body.get("stranded_by", ""))
+
 
 def gap_of(span: timedelta) -> timedelta:
     """From how long on unseen time counts as a gap: what a page calls stale, or too short to be drawn."""

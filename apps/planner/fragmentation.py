@@ -24,6 +24,8 @@ from apps.planner.snapshot import Snapshot
 from apps.planner.workload import Workload, choose_workload, live_workload
 
 Ints = npt.NDArray[np.int64]
+WAITING, WANTED = "waiting", "wanted"
+"""What stranded GPUs are measured against: the shapes that wait, else those of the workload."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class FragmentationReport:
     numerator: sum over nodes and specs of count x F_n(m); weight_total: sum of the counts.
     ratio: fragmentation / idle. by_cause sums to idle_milli. free_nodes: number of GPUs -> nodes.
     free_blocks: size -> blocks, every wholly free GPU in one of them. parts: per pool and per model.
+    stranded_by: WAITING or WANTED, the shapes that stranded_gpus is against.
     """
 
     fragmentation_milli: float
@@ -60,6 +63,7 @@ class FragmentationReport:
     warnings: tuple[str, ...] = field(default=())
     free_blocks: Mapping[str, int] = field(default_factory=dict)
     parts: Parts = field(default_factory=Parts)
+    stranded_by: str = WANTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,7 @@ def measure(snapshot: Snapshot, workload: Workload | Iterable[Pod] | None = None
     idle = sum(room.idle_milli for room in measured)
     lost = numerator / weight if weight else 0.0
     sums = causes.table.sum(axis=0)
-    least = _least_stranded(snapshot, measured, causes)
+    least, stranded_by = _least_stranded(snapshot, measured, causes)
     return FragmentationReport(
         fragmentation_milli=lost,
         idle_milli=idle,
@@ -104,7 +108,8 @@ def measure(snapshot: Snapshot, workload: Workload | Iterable[Pod] | None = None
         weight_total=weight,
         warnings=() if weight else ("There are no pods, so nothing is wanted and nothing counts as lost.",),
         free_blocks=count_free_blocks(measured),
-        parts=measure_parts(snapshot, measured, causes.table, least, weight),
+        parts=measure_parts(snapshot, measured, causes.table, least, weight, stranded_by),
+        stranded_by=stranded_by,
     )
 
 
@@ -168,6 +173,7 @@ def report_to_dict(report: FragmentationReport) -> dict[str, object]:
         "free_nodes": dict(report.free_nodes),
         "largest_gang": {"gpus_per_pod": gang.gpus_per_pod, "link": gang.link, "pods": gang.pods},
         "stranded_gpus": report.stranded_gpus,
+        "stranded_by": report.stranded_by,
         "fragmentation_numerator": report.numerator,
         "weight_total": report.weight_total,
         "warnings": list(report.warnings),
@@ -192,10 +198,13 @@ def _is_measured(node: Node) -> bool:
     )
 
 
-def _least_stranded(snapshot: Snapshot, rooms: list[Room], causes: Causes) -> Ints:
-    """Per room, idle capacity that no wanted shape can use: what waits if something waits, else what runs."""
+def _least_stranded(snapshot: Snapshot, rooms: list[Room], causes: Causes) -> tuple[Ints, str]:
+    """Per room, idle capacity that no wanted shape can use: what waits if something waits, else what runs; and
+    which of the two it was."""
     waiting = choose_workload(pod for pod in snapshot.pending_pods if asks_gpu(pod))
-    return measure_rooms(rooms, waiting).least if waiting.specs else causes.least
+    if waiting.specs:
+        return measure_rooms(rooms, waiting).least, WAITING
+    return causes.least, WANTED
 
 
 def _describe_nodes(

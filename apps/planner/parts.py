@@ -37,6 +37,7 @@ class PartFragmentation:
     free_nodes: Mapping[str, int]
     largest_gang: LargestGang
     stranded_gpus: float
+    stranded_by: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +60,12 @@ def count_free_blocks(rooms: Iterable[Room]) -> dict[str, int]:
     return {str(size): blocks[size] for size in BLOCKS}
 
 
-def measure_parts(snapshot: Snapshot, rooms: Sequence[Room], table: Ints, least: Ints, weight: int) -> Parts:
+def measure_parts(
+    snapshot: Snapshot, rooms: Sequence[Room], table: Ints, least: Ints, weight: int, stranded_by: str
+) -> Parts:
     """rooms: those that the measure looks at. table: a row per room, counts x milli by cause.
 
-    least: per room, what no wanted shape can use. weight: the sum of the counts.
+    least: per room, what no shape can use of those that stranded_by names. weight: the sum of the counts.
     """
     count = _remembered(count_groups)
 
@@ -80,6 +83,7 @@ def measure_parts(snapshot: Snapshot, rooms: Sequence[Room], table: Ints, least:
             free_nodes={str(size): free[size] for size in sorted(free, reverse=True)},
             largest_gang=find_largest_gang(here, count),
             stranded_gpus=int(least[rows].sum()) / 1000,
+            stranded_by=stranded_by,
         )
 
     pools, models = defaultdict(list), defaultdict(list)
@@ -122,6 +126,7 @@ def part_to_dict(part: PartFragmentation) -> dict[str, object]:
         "free_nodes": dict(part.free_nodes),
         "largest_gang": {"gpus_per_pod": gang.gpus_per_pod, "link": gang.link, "pods": gang.pods},
         "stranded_gpus": part.stranded_gpus,
+        "stranded_by": part.stranded_by,
     }
 
 

@@ -8,13 +8,13 @@ import pytest
 from apps.dashboard.drawings.trend import draw_figures
 from apps.dashboard.drawings.trend_parts import gpu_axis, spread
 from apps.dashboard.reading.trend import Gap, PlanMark, Sample, Trend
-from apps.dashboard.reading.trend_words import clock, list_rows, say_change
+from apps.dashboard.reading.trend_words import clock, list_rows, say_change, tell_trend_tiles
 from apps.fragmentation.trends import Scope, TrendPoint
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 
 
-def point(minute=0, *, lost=3000, lacks_cpu=0, pods=1, blocks=True, gap=False):
+def point(minute=0, *, lost=3000, lacks_cpu=0, pods=1, blocks=True, gap=False, stranded=(3.0, "waiting")):
     body = {
         "fragmentation_milli": lost + lacks_cpu,
         "idle_milli": 20_000,
@@ -22,7 +22,8 @@ def point(minute=0, *, lost=3000, lacks_cpu=0, pods=1, blocks=True, gap=False):
         "by_cause": {"lacks_gpu": lost, "lacks_cpu": lacks_cpu, "usable": 20_000 - lost - lacks_cpu},
         "free_nodes": {"8": 1},
         "largest_gang": {"pods": pods, "gpus_per_pod": 8, "link": "nvlink"},
-        "stranded_gpus": 3.0,
+        "stranded_gpus": stranded[0],
+        "stranded_by": stranded[1],
     }
     if blocks:
         body["free_blocks"] = {"8": 1, "4": 2, "2": 1, "1": 2}
@@ -149,3 +150,32 @@ def test_a_time_says_its_day_when_it_was_another():
     assert clock(NOON, NOON + timedelta(hours=2)) == "12:00"
     assert clock(NOON, NOON + timedelta(hours=23)) == "Wed 12:00"
     assert clock(NOON, NOON + timedelta(days=20)) == "4 Mar 12:00"
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "note"),
+    [
+        ((9.0, "waiting"), (3.0, "waiting"), "of no use to any shape that waits; 6 down since 12:00"),
+        (
+            (0.0, "wanted"),
+            (3.0, "waiting"),
+            "of no use to any shape that waits; not comparable with 12:00, "
+            "which was against what ran (nothing waited)",
+        ),
+        (
+            (9.0, "waiting"),
+            (0.0, "wanted"),
+            "of no use to any shape that runs (nothing waits); not comparable with 12:00, "
+            "which was against what waited",
+        ),
+        (
+            (9.0, ""),
+            (3.0, "waiting"),
+            "not comparable with 12:00, which was against something that is not told",
+        ),
+    ],
+)
+def test_what_is_stranded_is_compared_only_where_it_was_against_the_same(first, last, note):
+    tile = tell_trend_tiles(trend([point(0, stranded=first), point(30, stranded=last)]), "")[0]
+    assert tile.name == "Stranded now"
+    assert tile.note.endswith(note)

@@ -186,8 +186,10 @@ def test_the_largest_gang_asks_for_linked_groups_where_links_are_known():
 def test_what_no_waiting_shape_can_use_is_stranded():
     drawing = "a1 a.......\na2 ........"
 
-    assert measure(cluster(drawing, waiting("t/w", gpus=8))).stranded_gpus == 7
-    assert measure(cluster(drawing)).stranded_gpus == 0
+    queued, quiet = measure(cluster(drawing, waiting("t/w", gpus=8))), measure(cluster(drawing))
+    assert (queued.stranded_gpus, queued.stranded_by) == (7, "waiting")
+    assert (quiet.stranded_gpus, quiet.stranded_by) == (0, "wanted")
+    assert {part.stranded_by for part in queued.parts.by_model.values()} == {"waiting"}
 
 
 def test_a_node_is_worth_more_the_more_is_free_and_the_fewer_pods_stand_in_the_way():

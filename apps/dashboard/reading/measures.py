@@ -23,12 +23,14 @@ class GangRoom:
 @dataclass(frozen=True, slots=True)
 class Measures:
     """worth: by node, its free GPUs that become part of a whole free node, for each pod moved.
+    stranded_by: what stranded_gpus is against, "" where an older report does not say.
     blocked: by node, the share of the wanted shapes (weighted) that cannot use what is idle there."""
 
     report_id: int | None = None
     worth: Mapping[str, float] = field(default_factory=dict)
     blocked: Mapping[str, float] = field(default_factory=dict)
     stranded_gpus: float | None = None
+    stranded_by: str = ""
     idle_gpus: float | None = None
     ratio: float | None = None
     gang: GangRoom | None = None
@@ -50,6 +52,7 @@ def read_measures(report: Report | None) -> Measures:
             if node["idle_milli"]
         },
         stranded_gpus=body.get("stranded_gpus"),
+        stranded_by=body.get("stranded_by", ""),
         idle_gpus=report.idle_milli / 1000,
         ratio=body.get("ratio"),
         gang=GangRoom(gang["pods"], gang["gpus_per_pod"], _link_word(gang["link"])) if gang else None,

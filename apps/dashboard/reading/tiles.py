@@ -9,6 +9,7 @@ from apps.dashboard.reading.measures import Measures
 from apps.dashboard.reading.nodes import LINK_WORDS, NodeView
 from apps.dashboard.reading.picture import Totals
 from apps.dashboard.reading.words import amount
+from apps.planner.fragmentation import WAITING
 from apps.planner.resources import asks_gpu
 from apps.planner.snapshot import Snapshot
 
@@ -16,10 +17,13 @@ from apps.planner.snapshot import Snapshot
 def tell_tiles(
     totals: Totals, measures: Measures, views: Sequence[NodeView], *, is_waited_for: bool
 ) -> dict[str, Any]:
-    """is_waited_for: a pod that asks for a GPU is pending, so what is stranded is measured by what waits.
+    """is_waited_for: a pod that asks for a GPU is pending, so what is stranded is measured by what waits;
+    asked only where the report does not say it.
 
     shares: for the meter, what is used and what is stranded, of what is schedulable.
     """
+    if measures.stranded_by:
+        is_waited_for = measures.stranded_by == WAITING
     stranded = measures.stranded_gpus
     share = (stranded or 0) / totals.schedulable if totals.schedulable else 0.0
     return {

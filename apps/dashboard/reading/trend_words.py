@@ -12,6 +12,7 @@ from apps.dashboard.reading.times import rough_duration
 from apps.dashboard.reading.trend import Gap, PlanMark, Sample, Trend
 from apps.dashboard.reading.words import amount
 from apps.fragmentation.trends import TrendPoint
+from apps.planner.fragmentation import WAITING, WANTED
 from apps.planner.inventory import LinkClass
 
 CAUSES = {
@@ -117,7 +118,6 @@ def tell_trend_tiles(trend: Trend, wanted: str) -> list[Tile]:
     if first is None or last is None:
         return []
     then = f"since {clock(trend.known_since, trend.until)}"
-    stranded, before = last.stranded_gpus * 1000, first.stranded_gpus * 1000
     size = max((int(key) for point in (first, last) for key in point.free_nodes), default=8)
     size = max(size, last.largest_gang["gpus_per_pod"])
     link = link_word(last)
@@ -125,8 +125,8 @@ def tell_trend_tiles(trend: Trend, wanted: str) -> list[Tile]:
     return [
         Tile(
             "Stranded now",
-            f"{amount(stranded)} of {amount(last.idle_milli)} free",
-            _delta(amount(abs(stranded - before)), stranded - before, 50, then),
+            f"{amount(last.stranded_gpus * 1000)} of {amount(last.idle_milli)} free",
+            _tell_stranded(first, last, then),
         ),
         Tile(
             "FGD fragmentation",
@@ -146,6 +146,23 @@ def tell_trend_tiles(trend: Trend, wanted: str) -> list[Tile]:
             f"wanted: {wanted}; {gang}" if wanted else gang,
         ),
     ]
+
+
+STRANDED_BY = {WAITING: "any shape that waits", WANTED: "any shape that runs (nothing waits)"}
+STRANDED_BEFORE = {WAITING: "what waited", WANTED: "what ran (nothing waited)"}
+
+
+def _tell_stranded(first: TrendPoint, last: TrendPoint, then: str) -> str:
+    """What it is against, and the change; no change where the two were measured against different things."""
+    against = STRANDED_BY.get(last.stranded_by)
+    if against is None:
+        return "what it was measured against is not told"
+    if first.stranded_by == last.stranded_by:
+        change = (last.stranded_gpus - first.stranded_gpus) * 1000
+        return f"of no use to {against}; {_delta(amount(abs(change)), change, 50, then)}"
+    before = STRANDED_BEFORE.get(first.stranded_by, "something that is not told")
+    moment = then.removeprefix("since ")
+    return f"of no use to {against}; not comparable with {moment}, which was against {before}"
 
 
 def _share(point: TrendPoint) -> float:

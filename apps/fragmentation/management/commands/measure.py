@@ -36,7 +36,7 @@ def as_text(report: FragmentationReport, mig: MigReport) -> str:
         f"Idle: {report.idle_milli / 1000:.2f} of {report.total_milli / 1000:.0f} GPUs",
         f"Fragmented: {report.fragmentation_milli / 1000:.2f} GPUs ({report.ratio:.1%} of what is idle)",
         *(f"  {name.replace('_', ' ')}: {milli / 1000:.2f}" for name, milli in report.by_cause.items()),
-        f"Stranded: {report.stranded_gpus:.2f} GPUs that no wanted shape can use",
+        f"Stranded: {report.stranded_gpus:.2f} GPUs that no {report.stranded_by} shape can use",
         "Free nodes: "
         + (", ".join(f"{n} of {size} GPUs" for size, n in report.free_nodes.items()) or "none"),
         f"Largest gang now: {gang.pods} pods of {gang.gpus_per_pod} GPUs (link {gang.link})",
