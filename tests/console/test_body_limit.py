@@ -4,11 +4,18 @@ import asyncio
 import json
 
 import pytest
+from django.conf import settings
+from django.test import Client
+from django.urls import reverse
 
+from apps.accounts.models import Role, User
 from console.body_limit import LARGEST_BODY_BYTES, LARGEST_DUMP_BYTES, limit_bodies
+from tests.dashboard.conftest import make_person
 
 
-def ask(*, chunks: list[bytes], announced: int | None = None, path: str = "/") -> tuple[int, list[int]]:
+def ask(
+    *, chunks: list[bytes], announced: int | None = None, path: str = "/", cookie: str = ""
+) -> tuple[int, list[int]]:
     """(status, sizes of the chunks that the application got to see)"""
     seen, sent = [], []
     messages = [{"type": "http.request", "body": chunk, "more_body": True} for chunk in chunks]
@@ -30,6 +37,7 @@ def ask(*, chunks: list[bytes], announced: int | None = None, path: str = "/") -
         sent.append(message)
 
     headers = [] if announced is None else [(b"content-length", str(announced).encode())]
+    headers += [(b"cookie", f"theme=dark; {cookie}".encode())] if cookie else []
     asyncio.run(limit_bodies(application)({"type": "http", "path": path, "headers": headers}, receive, send))
     if sent[0]["status"] == 413:
         problem = json.loads(sent[1]["body"])
@@ -52,9 +60,27 @@ def test_a_body_that_grows_past_the_limit_is_cut_off_there():
     assert sum(seen) <= LARGEST_BODY_BYTES
 
 
-def test_a_dump_may_be_larger_and_has_a_limit_of_its_own():
-    from django.urls import reverse
+def cookie_of(person) -> str:
+    client = Client()
+    client.force_login(person, "django.contrib.auth.backends.ModelBackend")
+    return f"{settings.SESSION_COOKIE_NAME}={client.session.session_key}"
 
-    path = reverse("dumps")
-    assert ask(chunks=[b"x" * 2**20] * 10, path=path)[0] == 200
-    assert ask(chunks=[b"x"], announced=LARGEST_DUMP_BYTES + 1, path=path) == (413, [])
+
+@pytest.mark.django_db(transaction=True)
+def test_a_dump_of_an_admin_may_be_larger_and_has_a_limit_of_its_own():
+    path, cookie = reverse("dumps"), cookie_of(make_person("root", Role.ADMIN))
+    assert ask(chunks=[b"x" * 2**20] * 10, path=path, cookie=cookie)[0] == 200
+    assert ask(chunks=[b"x"], announced=LARGEST_DUMP_BYTES + 1, path=path, cookie=cookie) == (413, [])
+    assert ask(chunks=[b"x"], announced=LARGEST_BODY_BYTES + 1, cookie=cookie) == (413, [])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nobody_else_sends_a_large_dump():
+    viewer = cookie_of(make_person("vera", Role.VIEWER))
+    admin = make_person("gone", Role.ADMIN)
+    switched_off = cookie_of(admin)
+    User.objects.filter(pk=admin.pk).update(is_active=False)
+    path, large = reverse("dumps"), [b"x" * 2**20] * 3
+    for cookie in ("", f"{settings.SESSION_COOKIE_NAME}=invented", viewer, switched_off):
+        assert ask(chunks=large, path=path, cookie=cookie)[0] == 413
+    assert ask(chunks=[b"x" * 2**20], path=path)[0] == 200
