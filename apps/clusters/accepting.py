@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from django.db import transaction
@@ -14,9 +15,22 @@ from apps.audit import services as audit
 from apps.clusters.models import Cluster, NodeExpectation
 
 
-def keep_expectations(*, cluster_id: int, learned: dict[str, dict[str, Any]], gone: Sequence[str]) -> None:
-    """What nodes have shown, by UID; forgets the nodes that are gone."""
+def keep_expectations(
+    *,
+    cluster_id: int,
+    learned: dict[str, dict[str, Any]],
+    gone: Sequence[str],
+    accepted_at: datetime | None,
+) -> bool:
+    """What nodes have shown, by UID; forgets the nodes that are gone.
+
+    accepted_at: the acceptance that the caller knew of when it judged. False, and nothing is written, if
+    a person has accepted something since: what was learned may be just what he let go.
+    """
     with transaction.atomic():
+        cluster = Cluster.objects.select_for_update(no_key=True).only("drift_accepted_at").get(pk=cluster_id)
+        if cluster.drift_accepted_at != accepted_at:
+            return False
         NodeExpectation.objects.filter(cluster_id=cluster_id, node_uid__in=gone).delete()
         NodeExpectation.objects.bulk_create(
             [
@@ -28,6 +42,7 @@ def keep_expectations(*, cluster_id: int, learned: dict[str, dict[str, Any]], go
             unique_fields=["cluster", "node_uid"],
             batch_size=1000,
         )
+    return True
 
 
 @denials_recorded()

@@ -30,7 +30,14 @@ class Expectations:
     def judge(self, picture: Snapshot) -> Snapshot:
         """The same picture, with `Node.drift` filled in and told among the node's warnings."""
         if self._known is None:
-            self._known = read_expectations(self._cluster_id)
+            self._read()
+        while (judged := self._judge_by_known(picture)) is None:
+            self._read()
+        return judged
+
+    def _judge_by_known(self, picture: Snapshot) -> Snapshot | None:
+        """None if a person accepted how a node is meanwhile: then it is to be judged anew."""
+        assert self._known is not None
         judged, learned = {}, {}
         for name, node in picture.nodes.items():
             known = self._judged.get(name)
@@ -40,31 +47,42 @@ class Expectations:
                     learned[node.uid] = expected
                 known = (node, _marked(node, expected))
             judged[name] = known
-        self._judged = judged
         there = {node.uid for node in picture.nodes.values()}
         # A picture with problems may lack nodes that are still there.
-        self._keep(learned, gone=[] if picture.problems else [uid for uid in self._known if uid not in there])
+        gone = [] if picture.problems else [uid for uid in self._known if uid not in there]
+        if not self._keep(learned, gone=gone):
+            return None
+        self._judged = judged
         return replace(picture, nodes={name: marked for name, (_, marked) in judged.items()})
 
     def read_again(self) -> bool:
         """Whether a person has accepted how a node is since: then everything is judged anew."""
-        moment = Cluster.objects.values_list("drift_accepted_at", flat=True).get(pk=self._cluster_id)
-        if moment == self._accepted_at:
+        if self._ask_accepted_at() == self._accepted_at:
             return False
-        self._accepted_at, self._known, self._judged = moment, None, {}
+        self._known, self._judged = None, {}
         return True
 
-    def _keep(self, learned: dict[str, Expected], *, gone: list[str]) -> None:
+    def _read(self) -> None:
+        """The moment first: an acceptance between the two readings only makes them be read once more."""
+        self._accepted_at = self._ask_accepted_at()
+        self._known, self._judged = read_expectations(self._cluster_id), {}
+
+    def _ask_accepted_at(self) -> datetime | None:
+        return Cluster.objects.values_list("drift_accepted_at", flat=True).get(pk=self._cluster_id)
+
+    def _keep(self, learned: dict[str, Expected], *, gone: list[str]) -> bool:
         assert self._known is not None
-        if learned or gone:
-            keep_expectations(
-                cluster_id=self._cluster_id,
-                learned={uid: asdict(expected) for uid, expected in learned.items()},
-                gone=gone,
-            )
+        if (learned or gone) and not keep_expectations(
+            cluster_id=self._cluster_id,
+            learned={uid: asdict(expected) for uid, expected in learned.items()},
+            gone=gone,
+            accepted_at=self._accepted_at,
+        ):
+            return False
         self._known |= learned
         for uid in gone:
             del self._known[uid]
+        return True
 
 
 def read_expectations(cluster_id: int) -> dict[str, Expected]:
