@@ -148,6 +148,16 @@ def test_the_same_facts_only_move_the_time_on(cluster):
     assert changed.pk != first.pk
 
 
+def test_a_notice_of_a_picture_is_short_however_many_nodes_drift(cluster, monkeypatch):
+    told = []
+    monkeypatch.setattr(services, "publish_on_commit", lambda name, topic, data: told.append(data["summary"]))
+    fine = picture()
+    drifted = {name: dataclasses.replace(one, drift=("less is here",)) for name, one in fine.nodes.items()}
+    row = services.record_snapshot(cluster_id=cluster.pk, snapshot=dataclasses.replace(fine, nodes=drifted))
+    assert set(row.summary["drifted"]) == set(fine.nodes)
+    assert told == [{name: value for name, value in row.summary.items() if name != "drifted"}]
+
+
 def test_an_older_picture_never_becomes_the_newest(cluster):
     newest = services.record_snapshot(cluster_id=cluster.pk, snapshot=picture(taken_at=2000.0))
     late = services.record_snapshot(cluster_id=cluster.pk, snapshot=picture(pod(), taken_at=1000.0))
