@@ -199,8 +199,8 @@ def _is_measured(node: Node) -> bool:
 
 
 def _least_stranded(snapshot: Snapshot, rooms: list[Room], causes: Causes) -> tuple[Ints, str]:
-    """Per room, idle capacity that no wanted shape can use: what waits if something waits, else what runs; and
-    which of the two it was."""
+    """Per room, idle capacity that no wanted shape can use: what waits if something waits,
+    else what runs; and which of the two it was."""
     waiting = choose_workload(pod for pod in snapshot.pending_pods if asks_gpu(pod))
     if waiting.specs:
         return measure_rooms(rooms, waiting).least, WAITING

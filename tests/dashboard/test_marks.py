@@ -6,14 +6,16 @@ from apps.dashboard.reading.marks import HUES, mark_workloads
 TWELVE = [f"team-{n % 3}/workload-{n}" for n in range(HUES)]
 
 
-def test_up_to_twelve_workloads_never_share_a_hue():
-    assert len({mark.hue for mark in mark_workloads(TWELVE).values()}) == HUES
+def test_a_workload_keeps_its_hue_whoever_else_comes_or_goes():
+    everybody = mark_workloads([f"ns/job-{n}" for n in range(120)])
+    for n in range(120):
+        key = f"ns/job-{n}"
+        assert mark_workloads([key])[key].hue == everybody[key].hue
 
 
-def test_beyond_twelve_the_hues_repeat_evenly_and_codes_stay_unique():
+def test_every_hue_is_used_and_codes_stay_unique():
     marks = mark_workloads([f"ns/job-{n}" for n in range(120)])
-    uses = [sum(mark.hue == hue for mark in marks.values()) for hue in range(1, HUES + 1)]
-    assert max(uses) - min(uses) <= 1
+    assert {mark.hue for mark in marks.values()} == set(range(1, HUES + 1))
     assert len({mark.code for mark in marks.values()}) == 120
 
 

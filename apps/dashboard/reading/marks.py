@@ -1,7 +1,8 @@
 """A two-letter code and a hue for every workload: the same workload looks the same on every page.
 
-The hue comes from a hash of the workload's key (the first free of twelve, so that few workloads
-never share one); the code comes from its name and stays unique as long as codes last.
+The hue comes from the workload's key alone, so it stays whoever else comes or goes; workloads may
+share one of the twelve, and the code tells them apart. The code comes from the name and stays unique as
+long as codes last.
 """
 
 from __future__ import annotations
@@ -39,11 +40,8 @@ def mark_workloads(keys: Iterable[str]) -> Mapping[str, Mark]:
     used_codes: set[str] = set()
     are_codes_left = True
     pairs = product(ascii_uppercase, ascii_uppercase + digits)
-    hue_use = [0] * HUES
     for key in sorted(set(keys), key=lambda key: (crc32(key.encode()), key)):
         name = key.partition("/")[2]
-        hue = _free_hue(crc32(key.encode()) % HUES, hue_use)
-        hue_use[hue] += 1
         # A pair that was taken once stays so: one search through them for all names, of which many may come.
         code = next((code for code in _codes(name) if code not in used_codes), "") if are_codes_left else ""
         if are_codes_left and not code:
@@ -51,13 +49,12 @@ def mark_workloads(keys: Iterable[str]) -> Mapping[str, Mark]:
             are_codes_left = bool(code)
         code = code or _letters(name)[:2]
         used_codes.add(code)
-        marks[key] = Mark(key=key, name=name, code=code, hue=hue + 1)
+        marks[key] = Mark(key=key, name=name, code=code, hue=hue_of(key))
     return marks
 
 
-def _free_hue(wanted: int, use: list[int]) -> int:
-    least = min(use)
-    return next(hue for step in range(HUES) if use[hue := (wanted + step) % HUES] == least)
+def hue_of(key: str) -> int:
+    return crc32(key.encode()) % HUES + 1
 
 
 def _letters(name: str) -> str:
