@@ -123,6 +123,8 @@ def _go_on(lease: Lease) -> bool:
     """Steps that stood still have their whole time ahead of them."""
     standing = (StepState.PENDING, StepState.BLOCKED, StepState.INTENT, StepState.ISSUED)
     with hold_fence(lease) as row:
+        if not (row.state == State.PAUSED and row.is_frozen):
+            return True  # a person decided meanwhile
         Step.objects.filter(execution=row, state__in=standing).update(deadline_at=None, retry_at=None)
         now = ledger.database_time()
         reason = "The freeze window is over: it goes on by itself."

@@ -20,6 +20,7 @@ from apps.clusters import queries as clusters
 from apps.clusters.gateways import open_gateway
 from apps.executions import ledger
 from apps.executions.blueprint import cordoned_nodes
+from apps.executions.drifting import drifted_nodes
 from apps.executions.mig_preflight import NodeFindings, examine_layouts
 from apps.executions.models import DryRun
 from apps.executions.pictures import take_picture
@@ -66,7 +67,8 @@ def examine(version: PlanVersion, gateway: Gateway) -> Findings:
         return Findings(picture, refusals=("The stored plan is not the one that was approved.",))
     before = clusters.open_snapshot(version.snapshot) if version.snapshot else None
     forbidden = what_forbids(policy_of(cluster), plan)
-    changes = tuple(forbidden or what_changed(plan, before, picture))
+    # The picture was taken without what its nodes showed before: of drift the watcher's snapshots tell.
+    changes = tuple(forbidden or what_changed(plan, before, picture) or drifted_nodes(cluster, plan))
     if changes:
         return Findings(picture, changes=changes)
     relaid = examine_layouts(plan, picture, gateway)

@@ -59,7 +59,8 @@ def start_execution(*, actor: User, plan_id: int) -> Execution:
 
 
 def pause(*, execution_id: int, actor: User, reason: str) -> Execution:
-    """No new hold, steering or eviction. What is evicted already is still landed."""
+    """No new hold, steering or eviction. What is evicted already is still landed. One that a freeze window
+    paused then no longer goes on by itself."""
     return _change(execution_id, actor, ExecutionState.PAUSED, reason)
 
 
@@ -91,6 +92,8 @@ def _change(execution_id: int, actor: User, target: ExecutionState, reason: str)
         permission.require_no_ban(policy_of(execution.plan.cluster))
         execution.outcome = {}
         _look_afresh(execution, STANDING)
+    elif target == execution.state == ExecutionState.PAUSED and not execution.is_frozen:
+        raise WrongState(f"execution {execution_id} is paused already, until somebody resumes it")
     elif target in (ExecutionState.CANCELLING, ExecutionState.ROLLING_BACK):
         _look_afresh(execution, (StepState.COMPENSATING,))
     execution.is_frozen = False

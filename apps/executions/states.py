@@ -2,6 +2,7 @@
 
 Execution:
 QUEUED --> PREFLIGHT --> RUNNING <--> PAUSED
+   PAUSED --> PAUSED   (a person makes the pause of a freeze window a lasting one)
    RUNNING --> VERIFYING --> SUCCEEDED
    RUNNING | VERIFYING | CANCELLING | ROLLING_BACK --> NEEDS_HUMAN   (a person resumes, cancels or rolls back)
    any open state --> CANCELLING --> CANCELLED
@@ -54,7 +55,12 @@ ALLOWED: dict[ExecutionState, set[ExecutionState]] = {
         ExecutionState.NEEDS_HUMAN,
         *_STOPS,
     },
-    ExecutionState.PAUSED: {ExecutionState.RUNNING, ExecutionState.NEEDS_HUMAN, *_STOPS},
+    ExecutionState.PAUSED: {
+        ExecutionState.PAUSED,
+        ExecutionState.RUNNING,
+        ExecutionState.NEEDS_HUMAN,
+        *_STOPS,
+    },
     ExecutionState.VERIFYING: {ExecutionState.SUCCEEDED, ExecutionState.NEEDS_HUMAN, *_STOPS},
     ExecutionState.NEEDS_HUMAN: {ExecutionState.RUNNING, *_STOPS},
     ExecutionState.CANCELLING: {

@@ -1,14 +1,18 @@
 """A node that loses a GPU while a plan is carried out: nothing more is begun there, what flies lands."""
 
+from dataclasses import replace
+
 import pytest
 
 from apps.clusters.accepting import accept_drift
 from apps.clusters.expectations import Expectations
 from apps.clusters.services import record_snapshot
 from apps.executions import services
+from apps.executions.drifting import drifted_nodes
 from apps.executions.models import Step
 from apps.executions.states import ExecutionState, StepKind, StepState
 from apps.plans import services as plan_services
+from apps.plans.states import PlanState
 from tests.cluster_fixtures import wait_until
 from tests.executions.test_stories import carry, carry_until, has_sent, step_of
 from tests.plans.situations import person
@@ -56,3 +60,20 @@ def test_nothing_is_begun_on_a_node_that_drifted_and_it_goes_on_once_a_person_ac
     services.resume(execution_id=execution.pk, actor=stage.operator)
     carry(execution)
     assert held.pod_uid in stage.evicted(), stage.told(execution)
+
+
+def test_a_plan_whose_target_has_drifted_goes_stale_before_anything_is_cordoned(stage):
+    """The lists of preflight say nothing of what a node showed before; the watcher's snapshot does."""
+    execution, plan = stage.start()
+    move = plan.moves[0]
+    row = record_snapshot(cluster_id=stage.cluster.pk, snapshot=stage.picture())
+    row.summary |= {"drifted": {move.source: "links are gone", move.target: "links are gone"}}
+    row.save()
+    carry(execution)
+    execution.plan.refresh_from_db()
+    assert (execution.state, execution.plan.state) == (State.FAILED, PlanState.STALE), stage.told(execution)
+    assert f"node {move.target} has drifted: links are gone" in execution.plan.state_reason
+    assert drifted_nodes(stage.cluster, replace(plan, moves=(move,), hand_overs=())) == [
+        f"node {move.target} has drifted: links are gone"
+    ]
+    assert stage.traces() == []

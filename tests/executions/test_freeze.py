@@ -13,7 +13,7 @@ from apps.accounts.models import User
 from apps.audit.models import AuditEntry
 from apps.executions import locks, permission, runner, services
 from apps.executions.decisions import act
-from apps.executions.errors import HeldByPolicy
+from apps.executions.errors import HeldByPolicy, WrongState
 from apps.executions.models import Execution, Step
 from apps.executions.states import ExecutionState, StepKind, StepState
 from apps.planner.plan import Goal, Plan
@@ -302,6 +302,24 @@ def test_a_pause_by_a_person_outlasts_every_freeze(cluster, running):
     assert running()[0] is None
     freeze(cluster)
     set_policy(cluster, freeze_windows=[])
+    assert running()[1].state == State.PAUSED
+
+
+def test_a_person_may_make_the_pause_of_a_freeze_a_lasting_one(cluster, running):
+    freeze(cluster)
+    _, read_before = running(state=State.RUNNING)
+    omar = User.objects.get(username="omar")
+    services.pause(execution_id=read_before.pk, actor=omar, reason="let it be")
+    lasting = running()[1]
+    assert (lasting.state, lasting.is_frozen) == (State.PAUSED, False)
+    assert lasting.state_reason == "omar: let it be"
+    assert lasting.events.filter(message="omar: let it be").count() == 1
+    assert AuditEntry.objects.filter(action="execution.paused", actor=omar).count() == 1
+    with pytest.raises(WrongState, match="paused already"):
+        services.pause(execution_id=lasting.pk, actor=omar, reason="again")
+    set_policy(cluster, freeze_windows=[])
+    lease = locks.Lease(lasting.pk, lasting.fence, 60)
+    permission.keep_to_policy(lease, read_before)
     assert running()[1].state == State.PAUSED
 
 
