@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
-from apps.accounts.conditions import CONDITIONAL, unchanged
+from apps.accounts.conditions import CONDITIONAL, tag_of, unchanged
 from apps.accounts.ordering import ordered, ordering_parameter
-from apps.accounts.parameters import plain_text
+from apps.accounts.parameters import plain_text, yes_or_no
+from apps.accounts.rates import require_rate
 from apps.clusters.api import CLUSTER, facts_tag, snapshot_asked
-from apps.clusters.models import Cluster
+from apps.clusters.models import Cluster, Snapshot
 from apps.clusters.queries import open_snapshot
 from apps.pending.queries import waiting_workloads
 from apps.pending.serializers import WaitingWorkloadSerializer
+from apps.pending.unblocking import MOST_ASKED, find_for_first, known_sentences
+from apps.planner.waiting import WaitingWorkload
 
 ORDER = ["key", "namespace", "priority", "waiting_since", "gpus", "gpus_per_pod", "reason_code"]
 
@@ -31,27 +34,40 @@ class PendingViewSet(GenericViewSet):
             CLUSTER,
             OpenApiParameter("namespace", str, description="only of this namespace"),
             OpenApiParameter("reason_code", str, description="only what waits for this reason"),
+            OpenApiParameter(
+                "unblocking",
+                bool,
+                description=f"true: ask the planner what would let the first {MOST_ASKED} of them start, for "
+                "some seconds each; without it, what it said when it was last asked",
+            ),
             ordering_parameter(ORDER),
             *CONDITIONAL,
         ]
     )
     def list(self, request: Request) -> Response:
         """Gangs and pods that wait, by priority then age unless ordered otherwise, each with its reason."""
-        _, row = snapshot_asked(request)
+        cluster, row = snapshot_asked(request)
         wanted = {key: plain_text(request, key) for key in ("namespace", "reason_code")}
-        tag = facts_tag(request, row)
+        if yes_or_no(request, "unblocking"):
+            require_rate("planning", request.user)
+            find_for_first(cluster, row, open_snapshot(row), _among(row, wanted))
+        tag = tag_of(facts_tag(request, row), known_sentences(cluster))
         if same := unchanged(request, tag):
             return same
-        found = [
-            one
-            for one in waiting_workloads(open_snapshot(row))
-            if all(not value or getattr(one, key) == value for key, value in wanted.items())
-        ]
+        found, told = _among(row, wanted), {"cluster": cluster}
         if request.query_params.get("ordering"):
-            rows = self.get_serializer(found, many=True).data
-            page: Any = self.paginate_queryset(ordered(request, rows, ORDER))
+            rows = WaitingWorkloadSerializer(found, many=True, context=told).data
+            page: Any = self.paginate_queryset(ordered(request, cast(Any, rows), ORDER))
         else:
-            page = self.get_serializer(self.paginate_queryset(found), many=True).data
+            page = WaitingWorkloadSerializer(self.paginate_queryset(found), many=True, context=told).data
         answer = self.get_paginated_response(page)
         answer["ETag"] = tag
         return answer
+
+
+def _among(row: Snapshot, wanted: dict[str, str]) -> list[WaitingWorkload]:
+    return [
+        one
+        for one in waiting_workloads(open_snapshot(row))
+        if all(not value or getattr(one, key) == value for key, value in wanted.items())
+    ]

@@ -24,11 +24,17 @@ from apps.planner.whatif import Shape, Verdict, rank_for_pod, rank_nodes, room_f
 
 SECONDS = 2.0
 MAX_MOVES = 50
+PATIENCE = 5.0
+"""Seconds that a question waits for its turn, so that nobody's looking stalls everybody."""
 REMEMBERED = 8
 Answer = TypeVar("Answer")
 _lock = threading.Lock()
 _planning = threading.Lock()
 _answers: OrderedDict[tuple[int, str, object], tuple[Snapshot, object]] = OrderedDict()
+
+
+class PlannerBusy(Exception):
+    """Other questions are being planned; ask again in a moment."""
 
 
 def rank(snapshot: Snapshot, shape: Shape) -> tuple[Verdict, ...]:
@@ -73,8 +79,12 @@ def _plan_layouts(snapshot: Snapshot) -> Plan:
 
 
 def _plan(snapshot: Snapshot, what: str, subject: object, find: Callable[[], Plan]) -> Plan:
-    with _planning:
+    if not _planning.acquire(timeout=PATIENCE):
+        raise PlannerBusy("other questions are being planned: ask again in a moment")
+    try:
         return _remember(snapshot, what, subject, find)
+    finally:
+        _planning.release()
 
 
 def _remember(snapshot: Snapshot, what: str, subject: object, find: Callable[[], Answer]) -> Answer:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from rest_framework import serializers
 
+from apps.clusters.models import Cluster
 from apps.clusters.node_facts import as_time
+from apps.pending.unblocking import known_sentence
+from apps.planner.waiting import WaitingWorkload
 
 
 class WaitingWorkloadSerializer(serializers.Serializer):
@@ -34,7 +37,13 @@ class WaitingWorkloadSerializer(serializers.Serializer):
     best_node = serializers.CharField()
     best_node_free_gpus = serializers.IntegerField(source="best_node_free")
     nodes_that_fit = serializers.IntegerField()
-    unblocking = serializers.CharField(help_text="what would let it start; empty if nobody knows")
+    unblocking = serializers.SerializerMethodField(
+        help_text="what would let it start, as the planner last said; empty till asked: ?unblocking=true"
+    )
+
+    def get_unblocking(self, waiting: WaitingWorkload) -> str:
+        cluster: Cluster | None = self.context.get("cluster")
+        return known_sentence(cluster, waiting) if cluster is not None else ""
 
     def get_waiting_since(self, waiting: object) -> str:
         moment = as_time(getattr(waiting, "since", 0.0))

@@ -59,7 +59,7 @@ class WaitingWorkload:
 
     since: when the first of them was created. node_counts: reason -> number of nodes (a node may
     have several reasons). free_gpus: on the nodes it may run on at all; best_node_free: most
-    free GPUs on one of them. unblocking: filled by who made a plan.
+    free GPUs on one of them.
     profiles: MIG instances that one of its pods asks for. queue: of the queue controller that its pods name.
     """
 
@@ -79,7 +79,6 @@ class WaitingWorkload:
     best_node_free: int = 0
     model: str = ""
     nodes_that_fit: int = 0
-    unblocking: str = ""
     profiles: Mapping[str, int] = field(default_factory=dict)
     queue: str = ""
 

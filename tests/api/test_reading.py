@@ -202,6 +202,21 @@ def test_what_waits_comes_with_its_reason(caller, east, problem):
     assert found["sentence"]
 
 
+def test_what_would_unblock_is_asked_on_request_and_told_from_then_on(caller, east, problem, settings):
+    ada = caller("ada", "viewer")
+    waits = pod("llama", "", 8, phase="Pending", ready=False, created_at=1_700_000_000.0)
+    see(east, picture(pods=[*picture().pods.values(), waits]))
+    before = ada.get("pending/", cluster="east")
+    assert before.json()["results"][0]["unblocking"] == ""
+    asked = ada.get("pending/", cluster="east", unblocking="true").json()["results"][0]["unblocking"]
+    assert "makes room on" in asked
+    after = ada.client.get("/api/v1/pending/", {"cluster": "east"}, headers={"if-none-match": before["ETag"]})
+    assert after.json()["results"][0]["unblocking"] == asked
+    settings.API_RATES = {**settings.API_RATES, "planning": (0, 60)}
+    problem(ada.get("pending/", cluster="east", unblocking="true"), 429, "too-many-requests")
+    problem(ada.get("pending/", cluster="east", unblocking="perhaps"), 422, "invalid")
+
+
 def test_every_gpu_is_a_row_with_its_state_and_holders(caller, east, problem):
     cut = replace(node("x").gpus[0], index=0, uuid="GPU-cut", instances=(MigInstance("3g.40gb", 0, "MIG-1"),))
     sick = replace(node("x").gpus[1], uuid="GPU-sick", healthy=False)

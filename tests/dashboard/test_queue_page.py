@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from apps.pending import asking
 from apps.plans import services
 from apps.plans.computing import compute_draft
 from apps.plans.models import Plan
@@ -96,6 +97,17 @@ def test_what_would_help_is_found_beside_the_page_and_kept(viewer, picture):
     assert client.get(f"{QUEUE}unblocking/?workload=x/y").status_code == 404
 
 
+def test_who_waits_too_long_for_the_planner_is_told_to_ask_again(viewer, picture, monkeypatch):
+    monkeypatch.setattr(asking, "PATIENCE", 0.01)
+    client = log_in(viewer)
+    with asking._planning:
+        part = client.get(f"{QUEUE}unblocking/?workload=default%2Fllama-70b")
+        room = client.get("/clusters/gpu-east-1/what-if/room/?workload=default%2Fllama-70b")
+    assert 'unblocking/?workload=default%2Fllama-70b" hx-trigger="load delay:5s"' in part.content.decode()
+    assert "asked again in 5 seconds" in text_of(room)
+    assert "makes room on" in text_of(client.get(f"{QUEUE}unblocking/?workload=default%2Fllama-70b"))
+
+
 def test_a_simulation_shows_the_best_nodes_with_every_rule(viewer, picture):
     client = log_in(viewer)
     closed = client.get(QUEUE).content.decode()
@@ -131,3 +143,15 @@ def test_the_queue_that_a_controller_named_is_told_and_found(viewer, cluster):
     client = log_in(viewer)
     assert "default · queue team-blue" in text_of(client.get(f"{QUEUE}?find=team-blue"))
     assert client.get(f"{QUEUE[:-1]}.json").json()["pending"][0]["queue"] == "team-blue"
+
+
+def test_questions_that_take_a_while_are_counted_and_refused_by_a_plain_page(viewer, picture, settings):
+    settings.API_RATES = {**settings.API_RATES, "calls": (1, 3600)}
+    client = log_in(viewer)
+    room = "/clusters/gpu-east-1/what-if/room/?gpus=8"
+    assert client.get(room).status_code == 200
+    page = client.get(room)
+    assert (page.status_code, 0 < int(page["Retry-After"]) <= 3600) == (429, True)
+    assert "More than 1 in 3600 seconds: wait" in text_of(page)
+    unblocking = client.get("/clusters/gpu-east-1/queue/unblocking/?workload=default/llama-70b")
+    assert unblocking.status_code == 429

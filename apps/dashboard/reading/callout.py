@@ -15,6 +15,7 @@ from apps.dashboard.reading.plan_page import gain
 from apps.dashboard.reading.times import duration, seconds_since
 from apps.dashboard.reading.words import plural
 from apps.pending import queries as pending
+from apps.pending.unblocking import can_help
 from apps.planner.inventory import LinkClass
 from apps.planner.snapshot import Snapshot
 from apps.planner.waiting import WaitingWorkload
@@ -22,7 +23,6 @@ from apps.plans import queries as plans
 from apps.plans.models import Plan
 from apps.plans.states import PlanState
 
-NOT_PLANNED = ("fits", "gated", "gang-incomplete")
 OPEN = (PlanState.DRAFT, PlanState.PROPOSED, PlanState.APPROVED)
 
 
@@ -51,18 +51,17 @@ class FirstWaiting:
 
 
 def first_waiting(picture: Snapshot) -> FirstWaiting | None:
-    """The first workload that waits and can be helped, else the first; None when nothing waits."""
+    """The first workload in the queue; None when nothing waits."""
     waiting = pending.waiting_workloads(picture)
     if not waiting:
         return None
-    first = next((one for one in waiting if one.unblocking), waiting[0])
-    reason = f"{first.sentence} {first.unblocking}".rstrip()
+    first = waiting[0]
     return FirstWaiting(
         key=first.key,
         display=first.display,
         shape=shape_of(first),
         since=first.since,
-        reason=reason,
+        reason=first.sentence,
         may_help=can_plan(first),
         others=len(waiting) - 1,
     )
@@ -112,7 +111,7 @@ def open_plan_with_goal(user: Any, cluster: Cluster, goal: str) -> Plan | None:
 
 def can_plan(waiting: WaitingWorkload) -> bool:
     """Whether moving pods could help at all: it asks for GPUs and does not merely wait for its turn."""
-    return bool(waiting.gpus_per_pod) and waiting.reason_code not in NOT_PLANNED
+    return bool(waiting.gpus_per_pod) and can_help(waiting)
 
 
 def shape_of(waiting: WaitingWorkload) -> str:

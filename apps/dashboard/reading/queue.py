@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from apps.dashboard.reading.callout import NOT_PLANNED, can_plan, shape_of
+from apps.dashboard.reading.callout import shape_of
 from apps.dashboard.reading.times import duration, seconds_since
+from apps.pending.unblocking import can_help
 from apps.planner.naming import shown_model
 from apps.planner.plan import Goal
 from apps.planner.waiting import WaitingWorkload
@@ -61,13 +62,13 @@ class QueueLine:
 
     @property
     def can_plan(self) -> bool:
-        return can_plan(self.waiting) or self.goal == Goal.MIG
+        return can_help(self.waiting)
 
     @property
     def goal(self) -> str:
         """What a plan for it would aim at."""
         is_mig = self.waiting.profiles and not self.waiting.gpus_per_pod
-        return Goal.MIG if is_mig and self.waiting.reason_code not in NOT_PLANNED else Goal.UNLOCK
+        return Goal.MIG if is_mig and can_help(self.waiting) else Goal.UNLOCK
 
 
 def describe_waiting(position: int, waiting: WaitingWorkload) -> QueueLine:

@@ -15,10 +15,10 @@ from apps.dashboard.reading.look import look_at
 from apps.dashboard.reading.measures import read_measures
 from apps.dashboard.reading.nodes import NodeView
 from apps.dashboard.reading.plain import cell_text
-from apps.dashboard.reading.unblocking import known_unblocking
 from apps.dashboard.views.shell import page
 from apps.fragmentation import queries as fragmentation
 from apps.pending import queries as pending
+from apps.pending.unblocking import known_sentence
 
 
 @page
@@ -99,7 +99,7 @@ def _queue_rows(request: HttpRequest, cluster: str) -> tuple[Cluster, Snapshot, 
             "waiting_since_epoch_seconds": one.since,
             "reason": one.reason_code,
             "sentence": one.sentence,
-            "unblocking": told.sentence if (told := known_unblocking(place, one)) else "",
+            "unblocking": known_sentence(place, one),
         }
         for position, one in enumerate(waiting, 1)
     ]

@@ -10,17 +10,24 @@ from urllib.parse import urlencode
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from apps.accounts.rates import require_rate
 from apps.clusters import queries as clusters
 from apps.clusters.models import Cluster
 from apps.dashboard.reading.callout import open_plan_with_goal, open_plans
 from apps.dashboard.reading.problems import tell_problems
 from apps.dashboard.reading.queue import QueueLine, describe_waiting
-from apps.dashboard.reading.unblocking import MOST_ASKED, find_unblocking, known_unblocking, likeness
 from apps.dashboard.reading.what_if import draw_line, read_answer
 from apps.dashboard.reading.words import plural
 from apps.dashboard.views.shell import MISSED, page, show
 from apps.pending import asking
 from apps.pending import queries as pending
+from apps.pending.unblocking import (
+    MOST_ASKED,
+    find_unblocking,
+    known_sentence,
+    known_unblocking,
+    likeness,
+)
 from apps.planner.plan import Goal
 from apps.planner.snapshot import Snapshot as Picture
 from apps.plans.models import Plan
@@ -116,7 +123,7 @@ def _rows(
             Row(
                 line=line,
                 plan=plan,
-                unblocking=told.sentence if told is not None and line.can_plan else "",
+                unblocking=known_sentence(place, line.waiting),
                 asks=asks,
                 simulation=_simulate(picture, line) if key == wishes.simulate else None,
             )
@@ -136,6 +143,7 @@ def _simulate(picture: Picture, line: QueueLine) -> dict[str, Any]:
 @page
 def unblocking(request: HttpRequest, cluster: str) -> HttpResponse:
     """The sentence of one workload, fetched when the queue stands, since finding it takes a while."""
+    require_rate("calls", request.user)
     place = clusters.cluster_for(request.user, cluster)
     row = clusters.latest_snapshot(place)
     if row is None:
@@ -146,7 +154,7 @@ def unblocking(request: HttpRequest, cluster: str) -> HttpResponse:
     if waiting is None:
         raise Http404(f"no workload {key!r} waits in {cluster}")
     told = find_unblocking(place, row, picture, waiting)
-    return render(request, "pages/queue_unblocking.html", {"told": told})
+    return render(request, "pages/queue_unblocking.html", {"told": told, "cluster": place, "key": key})
 
 
 def _filter(lines: Sequence[QueueLine], wishes: Wishes) -> list[QueueLine]:

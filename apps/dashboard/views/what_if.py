@@ -9,6 +9,7 @@ from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import render
 
+from apps.accounts.rates import require_rate
 from apps.clusters import queries as clusters
 from apps.dashboard.reading.policies import most_moves
 from apps.dashboard.reading.problems import tell_problems
@@ -26,10 +27,11 @@ from apps.dashboard.views.exports import csv_file, json_file, newest
 from apps.dashboard.views.shell import MISSED, page, show
 from apps.pending import asking
 from apps.pending.queries import waiting_workload
+from apps.planner.plan import Plan
 from apps.planner.snapshot import Snapshot as Picture
 from apps.planner.unblocking import tell_unblocking
 from apps.planner.waiting import WaitingWorkload
-from apps.planner.whatif import Verdict
+from apps.planner.whatif import Shape, Verdict
 
 LIVE_ON = f"sse:snapshot throttle:5s, {MISSED}, every 60s"
 LENGTH = 25
@@ -96,21 +98,29 @@ def _verdicts(picture: Picture, ask: Ask, waiting: WaitingWorkload | None) -> Se
 @page
 def room(request: HttpRequest, cluster: str) -> HttpResponse:
     """What would have to move: a part that is fetched once the page stands, since it takes a while."""
+    require_rate("calls", request.user)
     place = clusters.cluster_for(request.user, cluster)
     row = clusters.latest_snapshot(place)
     if row is None:
         raise Http404(f"no snapshot of {cluster} is known yet")
     picture = clusters.open_snapshot(row)
     ask, waiting = read_ask(request.GET.dict()), _waiting(request, picture)
-    if waiting is not None:
-        plan = asking.unlock(picture, waiting)
-    elif ask.shape is not None and not ask.is_empty:
-        plan = asking.make_room(picture, ask.shape)
-    else:
+    if waiting is None and (ask.shape is None or ask.is_empty):
         return HttpResponseBadRequest("name a shape, or a workload that waits")
+    try:
+        plan = _plan(picture, ask, waiting)
+    except asking.PlannerBusy:
+        query = request.GET.urlencode()
+        return render(request, "pages/what_if_busy.html", {"cluster": place, "query": query})
     context = {"cluster": place, "plan": plan, "sentence": tell_unblocking(plan), "waiting": waiting}
     context["most_moves"] = most_moves(place)
     return render(request, "pages/what_if_room.html", context)
+
+
+def _plan(picture: Picture, ask: Ask, waiting: WaitingWorkload | None) -> Plan:
+    if waiting is not None:
+        return asking.unlock(picture, waiting)
+    return asking.make_room(picture, ask.shape or Shape())
 
 
 @page
