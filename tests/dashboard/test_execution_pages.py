@@ -98,6 +98,26 @@ def test_pause_and_resume_go_through_the_service(operator, running):
     assert running.state == "running"
 
 
+def test_the_pause_of_a_freeze_can_be_made_a_lasting_one(operator, running):
+    client = log_in(operator)
+    Execution.objects.filter(pk=running.pk).update(state="paused", is_frozen=True)
+    assert f"{page_of(running)}pause/" in client.get(page_of(running)).content.decode()
+    page = client.post(f"{page_of(running)}pause/", {"reason": "lunch"}, follow=True).content.decode()
+    running.refresh_from_db()
+    assert (running.state, running.is_frozen) == ("paused", False)
+    assert f"{page_of(running)}pause/" not in page
+
+
+def test_actions_of_one_person_are_counted(operator, running, settings):
+    settings.API_RATES = {**settings.API_RATES, "operating": (1, 3600)}
+    client = log_in(operator)
+    client.post(f"{page_of(running)}pause/")
+    page = client.post(f"{page_of(running)}resume/", follow=True)
+    running.refresh_from_db()
+    assert running.state == "paused"
+    assert "More than 1 in 3600 seconds: wait" in text_of(page)
+
+
 def test_a_viewer_who_posts_anyway_is_refused_with_one_line(viewer, running):
     page = log_in(viewer).post(f"{page_of(running)}cancel/", {"reason": "x"}, follow=True)
     assert "You may not operate on cluster gpu-east-1" in text_of(page)

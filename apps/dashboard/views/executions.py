@@ -11,7 +11,8 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from apps.accounts.errors import Denied, NotVisible
+from apps.accounts.errors import Denied, NotVisible, TooManyRequests
+from apps.accounts.rates import require_rate
 from apps.clusters import queries as clusters
 from apps.dashboard.reading.cuts import list_cuts
 from apps.dashboard.reading.events import list_events
@@ -100,9 +101,10 @@ def _actions(row: Execution) -> dict[str, Any]:
     can_resume = row.state in (ExecutionState.PAUSED, ExecutionState.NEEDS_HUMAN)
     ban = ban_now(row.plan.cluster) if can_resume else None
     return {
-        "actions_key": key_of(row.state, ban.sentence if ban else ""),
+        "actions_key": key_of(row.state, row.is_frozen, ban.sentence if ban else ""),
         "ban": ban,
-        "can_pause": ExecutionState.PAUSED in allowed,
+        "can_pause": ExecutionState.PAUSED in allowed
+        and (row.state != ExecutionState.PAUSED or row.is_frozen),
         "can_resume": can_resume,
         "can_cancel": ExecutionState.CANCELLING in allowed,
         "can_roll_back": ExecutionState.ROLLING_BACK in allowed,
@@ -157,10 +159,11 @@ def act(request: HttpRequest, cluster: str, number: int, verb: str) -> HttpRespo
         raise Http404(f"nobody can {verb} an execution")
     service, told = known[verb]
     try:
+        require_rate("operating", request.user)
         service(execution_id=row.pk, actor=person_of(request), reason=request.POST.get("reason", "")[:500])
     except NotVisible:
         raise
-    except (Denied, errors.ExecutionError) as error:
+    except (Denied, TooManyRequests, errors.ExecutionError) as error:
         refuse(request, error)
     else:
         tell(request, told)

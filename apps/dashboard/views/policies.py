@@ -14,7 +14,8 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
 from apps.accounts import queries as accounts
-from apps.accounts.errors import Denied, NotVisible
+from apps.accounts.errors import Denied, NotVisible, TooManyRequests
+from apps.accounts.rates import require_rate
 from apps.accounts.rights import Action
 from apps.clusters import queries as clusters
 from apps.clusters.models import Cluster
@@ -93,6 +94,7 @@ def change(request: HttpRequest, cluster: str, verb: str) -> HttpResponse:
     if act is None:
         raise Http404(f"nobody can {verb} a policy")
     try:
+        require_rate("deciding", request.user)
         tell(request, act(request, place))
     except NotVisible:
         raise
@@ -100,7 +102,7 @@ def change(request: HttpRequest, cluster: str, verb: str) -> HttpResponse:
         refuse(request, error)
         sent = {name: text for name, text in request.POST.items() if name != "csrfmiddlewaretoken"}
         return _show(request, place, {**sent, "weekdays": request.POST.getlist("weekdays"), "verb": verb})
-    except (Denied, WrongState) as error:
+    except (Denied, TooManyRequests, WrongState) as error:
         refuse(request, error)
     return redirect("policies", place.name)
 

@@ -21,7 +21,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from apps.accounts import queries as accounts
-from apps.accounts.errors import Denied, NotVisible
+from apps.accounts.errors import Denied, NotVisible, TooManyRequests
 from apps.accounts.models import RoleGrant, User
 from apps.accounts.rights import Action
 from apps.accounts.services import record_denial
@@ -30,11 +30,16 @@ from apps.clusters.models import Cluster, Snapshot
 from apps.dashboard.prepared import waiting_count
 from apps.dashboard.reading.policies import most_moves, tell_standing, usual_moves
 from apps.dashboard.reading.times import age_of
+from apps.dashboard.reading.words import sentence
 from apps.executions import queries as executions
 from apps.plans.models import Plan
 from apps.plans.states import PlanState
 
-COUNTED = {"Queue": "workloads waiting", "Plans": "plans to decide", "Executions": "under way"}
+COUNTED = {
+    "Queue": ("workload waiting", "workloads waiting"),
+    "Plans": ("plan to decide", "plans to decide"),
+    "Executions": ("under way", "under way"),
+}
 MISSED = "missed from:body throttle:5s"
 """console.js says this when the cluster's heartbeat tells of a picture or a trouble that the page lacks."""
 METHODS = ("GET", "HEAD", "POST")
@@ -85,7 +90,8 @@ def _page_shown(request: HttpRequest) -> str:
 
 
 def page(view: View) -> View:
-    """For people who are logged in. What they may not see is absent; what they may not do is said."""
+    """For people who are logged in. What they may not see is absent; what they may not do is said,
+    and what comes too often."""
 
     @login_needed
     @wraps(view)
@@ -102,6 +108,9 @@ def page(view: View) -> View:
         except Denied as error:
             record_denial(error)
             answer = render(request, "403.html", {"reason": str(error)}, status=403)
+        except TooManyRequests as error:
+            answer = render(request, "429.html", {"reason": str(error)}, status=429)
+            answer.headers["Retry-After"] = str(error.wait)
         answer.headers.setdefault("Cache-Control", "private, no-store")
         return answer
 
@@ -128,7 +137,7 @@ def tell(request: HttpRequest, text: str) -> None:
 
 
 def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:] if text else "It was refused without a reason"
+    return sentence(text) if text else "It was refused without a reason"
 
 
 def show(
@@ -220,7 +229,9 @@ def _navigation(
     request: HttpRequest, cluster: Cluster | None, here: str, counts: Mapping[str, int]
 ) -> list[Section]:
     def link(text: str, route: str, *args: Any) -> Link:
-        return Link(text, reverse(route, args=args), text == here, counts.get(text, 0), COUNTED.get(text, ""))
+        count = counts.get(text, 0)
+        words = COUNTED.get(text, ("", ""))
+        return Link(text, reverse(route, args=args), text == here, count, words[count != 1])
 
     sections = []
     if cluster is not None:
