@@ -25,6 +25,7 @@ from console.place import DEFAULT_FOLDER, ROOT, Place, PlaceIsTaken, PlaceUnusab
 
 SIMULATED, OWN = "demo", "own"
 USUAL_PORT = 8000
+USUAL_SCENE = "fragmented"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -249,7 +250,7 @@ def read_options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--cluster-port", type=int, default=0, help="port of the simulated API server")
     parser.add_argument("--data", default=os.environ.get("CONSOLE_DATA", str(DEFAULT_FOLDER)))
     parser.add_argument("--kubeconfig", default="", help="watch this cluster instead of a simulated one")
-    parser.add_argument("--scene", default="fragmented", help="scene of the simulated cluster")
+    parser.add_argument("--scene", default=USUAL_SCENE, help="scene of the simulated cluster")
     parser.add_argument("--nodes", default="", help="node list CSV instead of a scene")
     parser.add_argument("--pods", default="", help="pod list CSV, with --nodes")
     parser.add_argument("--load", type=float, default=0.85, help="share of the GPUs to fill, with --nodes")
@@ -263,10 +264,22 @@ def read_options(arguments: list[str]) -> argparse.Namespace:
                 parser.error(f"--{name} {given}: there is no such file")
     if bool(options.nodes) != bool(options.pods):
         parser.error("--nodes and --pods go together")
+    if options.scene != USUAL_SCENE and (why := _why_no_scene(options.scene)):
+        parser.error(why)
     for name in ("port", "cluster_port"):
         if not 0 <= getattr(options, name) <= 65535:
             parser.error(f"--{name.replace('_', '-')} must be a number from 0 to 65535")
     return options
+
+
+def _why_no_scene(name: str) -> str:
+    """Asked of the simulated cluster, which is a program of its own; "" for a scene that it has."""
+    ask = [sys.executable, "-m", "console.manage_here", "simulate_cluster", "--list-scenes"]
+    done = subprocess.run(ask, cwd=ROOT, text=True, capture_output=True)
+    known = [line.partition(":")[0] for line in done.stdout.splitlines()]
+    if done.returncode or name in known:
+        return ""  # one that cannot tell fails with its own words later
+    return f"--scene {name}: there is no such scene; choose one of {', '.join(known)}"
 
 
 def main(arguments: list[str]) -> int:

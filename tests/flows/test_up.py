@@ -1,6 +1,7 @@
 """`./dev up`: ready line, clean end, kept data."""
 
 import http.cookiejar
+import os
 import signal
 import socket
 import subprocess
@@ -135,3 +136,48 @@ def test_unknown_options_are_one_clear_line():
     )
     assert done.returncode == 2
     assert "--nodes and --pods go together" in done.stderr
+
+
+def test_an_unknown_scene_is_refused_before_anything_starts(tmp_path):
+    data = tmp_path / "data"
+    done = call("up", "--scene", "nope", "--data", str(data))
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].endswith(
+        "--scene nope: there is no such scene; choose one of fragmented, small, mig, whole, empty"
+    )
+    assert not data.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["nonsense"], "There is no command 'nonsense': ./dev manage help lists them."),
+        (["--data"], "--data needs a folder: ./dev manage --data DIR COMMAND"),
+        (
+            ["--data", "gone", "audit_verify"],
+            "There is no data folder gone: give the one that ./dev up --data",
+        ),
+    ],
+)
+def test_a_command_line_that_calls_for_nothing_is_one_clear_line(arguments, line):
+    done = call("manage", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith(line)
+
+
+def test_a_command_says_whose_database_it_had_to_start(tmp_path):
+    """And a name that nobody has is bad input, though Django's own command ends with 1."""
+    done = call("manage", "--data", str(tmp_path), "changepassword", "nobody")
+    told = done.stderr.splitlines()
+    assert told[0].startswith(f"No console runs on {tmp_path}: its database, a new and empty one, is started")
+    assert told[1:] == ["CommandError: user 'nobody' does not exist"]
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def call(*arguments: str) -> subprocess.CompletedProcess[str]:
+    env = {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "REDIS_URL")}
+    env.pop("DJANGO_SETTINGS_MODULE", None)
+    return subprocess.run(
+        [sys.executable, str(ROOT / "dev"), *arguments], capture_output=True, text=True, env=env
+    )
