@@ -249,7 +249,7 @@ def test_what_is_stranded_is_measured_by_what_waits_and_says_so(viewer, cluster,
 
 def test_the_queue_counter_counts_workloads_and_not_their_pods(viewer, picture):
     page = log_in(viewer).get(GRID).content.decode()
-    assert 'title="1 workloads waiting"' in page
+    assert 'title="1 workload waiting"' in page
 
 
 def test_models_are_called_by_their_short_name(viewer, cluster):

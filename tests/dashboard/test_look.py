@@ -8,6 +8,8 @@ from apps.clusters.queries import open_snapshot
 from apps.clusters.services import record_snapshot
 from apps.dashboard.reading.look import look_at
 from apps.dashboard.reading.measures import Measures
+from apps.dashboard.reading.node_page import list_fits
+from apps.dashboard.reading.nodes import view_node
 from tests.dashboard.pictures import Board, forty_nodes
 
 
@@ -53,3 +55,14 @@ def test_ages_grow_in_a_look_that_is_kept(monkeypatch):
     monkeypatch.setattr("apps.dashboard.reading.nodes.seconds_since", lambda moment: 7200.0)
     assert view.state.text == "stale 2 h"
     assert view.state.detail != first
+
+
+@pytest.mark.parametrize(
+    ("code", "word"), [("NV12", "NVLink"), ("HCCS", "HCCS"), ("XGMI", "XGMI"), ("MTL7", "MTLink")]
+)
+def test_the_fast_links_are_called_by_the_name_that_their_codes_have(code, word):
+    board = Board()
+    node = board.node("n-1", ". . . .", code=code)
+    view = view_node(board.snapshot(), node)
+    assert view.link_word == word
+    assert [fit.what for fit in list_fits(view)] == [f"2 GPUs, {word}", f"4 GPUs, {word}"]

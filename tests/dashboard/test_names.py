@@ -1,6 +1,9 @@
 """Names of nodes, short enough to stand in a row and still to be told apart."""
 
+import pytest
+
 from apps.dashboard.reading.names import shorten_names
+from apps.dashboard.reading.words import sentence
 
 
 def test_what_all_names_share_is_said_once():
@@ -32,3 +35,18 @@ def test_names_that_differ_at_once_are_cut_in_the_middle():
     names = shorten_names(["left-" + "x" * 40, "right-" + "x" * 40])
     assert {len(short) for short in names.short.values()} == {20}
     assert len(set(names.short.values())) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("you may not", "You may not"),
+        ("give either, or both", "Give either, or both"),
+        ("nc3bad.json: neither JSON nor YAML", "nc3bad.json: neither JSON nor YAML"),
+        ("embed-svc allows 1", "embed-svc allows 1"),
+        ("max_moves is 9", "max_moves is 9"),
+        ("", ""),
+    ],
+)
+def test_a_sentence_begins_with_a_capital_but_an_identifier_is_not_changed(text, told):
+    assert sentence(text) == told

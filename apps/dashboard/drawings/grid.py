@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from apps.dashboard.drawings.cells import cordon_outline, shade_cells, spots, workload_cells
 from apps.dashboard.reading.marks import Mark
-from apps.dashboard.reading.nodes import LINK_WORDS, NodeView, group_sizes
+from apps.dashboard.reading.nodes import NodeView, group_sizes
 from apps.dashboard.reading.picture import Group
 from apps.dashboard.reading.plain import shown
 
@@ -79,7 +79,7 @@ def describe(view: NodeView) -> str:
     if view.link is None:
         words.append("links not told")
     elif view.free and not view.seats.unplaced:
-        words.append(f"largest link group {view.group}, {LINK_WORDS[view.link]}")
+        words.append(f"largest link group {view.group}, {view.link_word}")
     if view.seats.unplaced:
         words.append("which pod holds which GPU is not told")
     if view.seats.withheld:

@@ -12,7 +12,7 @@ from typing import Any
 from apps.dashboard.reading.look import Look
 from apps.dashboard.reading.marks import Mark
 from apps.dashboard.reading.measures import Measures
-from apps.dashboard.reading.nodes import LINK_WORDS, NodeView, gpu_pods, group_sizes, links_note
+from apps.dashboard.reading.nodes import NodeView, gpu_pods, group_sizes, links_note
 from apps.dashboard.reading.panel import tell_gain
 from apps.dashboard.reading.picture import LegendEntry
 from apps.dashboard.reading.plain import visible
@@ -86,7 +86,7 @@ def _columns(views: Sequence[NodeView], tables: Mapping[str, Words]) -> Json:
         "zone": numbers("zone", (view.node.zone for view in views)),
         "links": numbers("links", (links_note(view.node) for view in views)),
         "unit": numbers("unit", (_unit(view) for view in views)),
-        "link": numbers("link", (LINK_WORDS[view.link] if view.link else "" for view in views)),
+        "link": numbers("link", (view.link_word for view in views)),
         "shape": numbers("shape", (_shape(view) for view in views)),
         "free": [view.free for view in views],
         "group": [view.group for view in views],

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from apps.dashboard.reading.marks import Mark
-from apps.dashboard.reading.nodes import LINK_WORDS, NodeView, gpu_pods
+from apps.dashboard.reading.nodes import NodeView, gpu_pods
 from apps.dashboard.reading.occupancy import asked_milli
 from apps.dashboard.reading.times import duration, seconds_since
 from apps.dashboard.reading.words import amount, plural, spans
@@ -72,8 +72,9 @@ def _terms(pod: Pod, rules: MovabilityRules) -> tuple[str, ...]:
     since = seconds_since(pod.checkpointed_at)
     checkpoint = f"checkpoint {duration(since)} ago" if since is not None else "no checkpoint known"
     budgets = rules.budgets_of(pod)
+    budget = budgets[0] if budgets else None
     allowed = (
-        f"{budgets[0].name} allows {budgets[0].disruptions_allowed}" if budgets else "no disruption budget"
+        f"budget {budget.name} allows {budget.disruptions_allowed}" if budget else "no disruption budget"
     )
     return (f"{allowed}, {checkpoint}",)
 
@@ -135,7 +136,7 @@ def list_fits(view: NodeView) -> list[Fit]:
     for count in (2, 4, 8):
         if count > view.seats.size:
             continue
-        what = f"{count} GPUs, {LINK_WORDS[view.link]}"
+        what = f"{count} GPUs, {view.link_word}"
         everything = range(view.seats.size)
         group = best_group(view.node, view.seats.free, count, view.link)
         if group is not None:
@@ -200,7 +201,7 @@ def _group_fact(view: NodeView) -> tuple[str, str]:
     if not group:
         return "none", "nothing is free"
     indexes = spans(view.node.gpus[place].index for place in group)
-    return str(view.group), f"GPU {indexes}, {LINK_WORDS[view.link]}"
+    return str(view.group), f"GPU {indexes}, {view.link_word}"
 
 
 def _host_fact(view: NodeView) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from apps.dashboard.reading.times import duration, rough_duration, seconds_since
 from apps.planner.inventory import LinkClass, Node, Pod
 from apps.planner.resources import asks_gpu
 from apps.planner.snapshot import Snapshot
-from apps.planner.topology import RANK, Codes, class_matrix, knows_links, largest_group, link_class
+from apps.planner.topology import BONDED, RANK, Codes, class_matrix, knows_links, largest_group, link_class
 
 LINK_WORDS = {
     LinkClass.NVLINK: "NVLink",
@@ -69,6 +69,11 @@ class NodeView:
         shared = sum(part.size for parts in self.seats.parts.values() for part in parts if part.pod_uid)
         whole = sum(len(bar.positions) for bar in self.seats.bars)
         return int(1000 * (whole + shared)) + sum(milli for _, milli in self.seats.unplaced)
+
+    @property
+    def link_word(self) -> str:
+        """The class that `group` counts, by the name that its codes have here; "" if unknown."""
+        return "" if self.link is None else name_link(self.node, self.link)
 
     @property
     def is_whole(self) -> bool:
@@ -137,6 +142,31 @@ def best_link(node: Node) -> LinkClass | None:
     if not knows_links(node) or node.topology is None:
         return None
     return _best_of(node.topology.links)
+
+
+BONDS = {"NV": "NVLink", "MTL": "MTLink"}
+"""By the beginning of a bonded code; any other code of that class is its own name."""
+
+
+def name_link(node: Node, link: LinkClass) -> str:
+    """The class in words, as the node's own codes call it: HCCS and XGMI are no NVLink."""
+    if link is not LinkClass.NVLINK or node.topology is None:
+        return LINK_WORDS[link]
+    return _fast_word(node.topology.links)
+
+
+@lru_cache(maxsize=1024)
+def _fast_word(links: Codes) -> str:
+    codes = Counter(
+        code.strip().upper() for a, row in enumerate(links) for b, code in enumerate(row) if a != b
+    )
+    words: list[str] = []
+    for code, _ in codes.most_common():
+        if link_class(code) is LinkClass.NVLINK:
+            bond = BONDED.match(code)
+            word = BONDS.get(bond[1], bond[1]) if bond else code.removesuffix("_SW")
+            words += [word] if word not in words else []
+    return " or ".join(words) or LINK_WORDS[LinkClass.NVLINK]
 
 
 @lru_cache(maxsize=1024)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from apps.dashboard.reading.marks import Mark
-from apps.dashboard.reading.nodes import LINK_WORDS, NodeView, gpu_pods
+from apps.dashboard.reading.nodes import NodeView, gpu_pods
 from apps.dashboard.reading.words import amount, plural, spans
 from apps.planner.inventory import Pod
 from apps.planner.movability import MovabilityRules
@@ -54,7 +54,7 @@ def _group_words(view: NodeView) -> str:
         return "links not told"
     if view.seats.unplaced and view.free:
         return "seats not told"
-    return f"{view.group}, {LINK_WORDS[view.link]}" if view.group else "none"
+    return f"{view.group}, {view.link_word}" if view.group else "none"
 
 
 def _lines(view: NodeView, marks: Mapping[str, Mark], rules: MovabilityRules) -> list[Line]:

@@ -27,9 +27,11 @@ STATES: Mapping[str, tuple[str, str, str]] = {
     PlanState.WITHDRAWN: ("Withdrawn", "", "x"),
 }
 COST_WORDS = (
-    "Running time since the last checkpoint (without one, since the start, at most "
-    f"{DEFAULT_COSTS.most_lost_seconds / 3600:.0f} h) and the restart, times GPUs; online work counts "
-    f"{DEFAULT_COSTS.online_weight:.0f} times, production {DEFAULT_COSTS.production_weight:.0f} times."
+    "Running time since the last checkpoint and the restart, times GPUs. Where no checkpoint is known, all "
+    "time since the start counts, of a serving replica too, at most "
+    f"{DEFAULT_COSTS.most_lost_seconds / 3600:.0f} h: nobody tells what could be lost. Weighted: online work "
+    f"counts {DEFAULT_COSTS.online_weight:.0f} times, production "
+    f"{DEFAULT_COSTS.production_weight:.0f} times, so it is more than the hours that passed."
 )
 RISKS = {"low": "ok", "medium": "warn", "high": "bad"}
 

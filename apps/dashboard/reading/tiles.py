@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from apps.dashboard.reading.measures import Measures
-from apps.dashboard.reading.nodes import LINK_WORDS, NodeView
+from apps.dashboard.reading.nodes import NodeView
 from apps.dashboard.reading.picture import Totals
 from apps.dashboard.reading.words import amount
 from apps.planner.fragmentation import WAITING
@@ -68,5 +68,5 @@ def _gang_note(measures: Measures, views: Sequence[NodeView]) -> str:
         return f"no node has {gang.gpus_per_pod} linked GPUs free; none has any"
     if best.link is None:
         return f"no node has {gang.gpus_per_pod} free; {best.node.name} has {best.free}"
-    group = f"best {best.group} by {LINK_WORDS[best.link]}, {best.node.name}"
+    group = f"best {best.group} by {best.link_word}, {best.node.name}"
     return f"no {gang.gpus_per_pod}-GPU node is free; {group}"

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
+_WORD = re.compile(r"[a-z]+[,;]?( |$)")
 _IRREGULAR = {"has": "have", "is": "are", "person": "people", "entry": "entries", "policy": "policies"}
 
 
 def plural(count: int, word: str) -> str:
     return f"{count:,} {word if count == 1 else _IRREGULAR.get(word, word + 's')}"
+
+
+def sentence(text: str) -> str:
+    """With a capital at its beginning, unless that is an identifier: "n-1.json: neither…" stays as it is."""
+    return text[:1].upper() + text[1:] if _WORD.match(text) else text
 
 
 def amount(milli: float) -> str:

@@ -11,7 +11,7 @@ from django import template
 from django.utils.safestring import SafeString, mark_safe
 
 from apps.dashboard.drawings import icons
-from apps.dashboard.reading import plain, times
+from apps.dashboard.reading import plain, times, words
 from apps.dashboard.reading.words import plural
 
 register = template.Library()
@@ -31,19 +31,24 @@ def short(text: object, most: int = 22) -> SafeString:
 
 @register.filter
 def moment(when: datetime | float | None, form: str = "short") -> SafeString:
-    """A time in UTC; the browser adds the local time on hover. form: "short" (time of day) or "full"."""
+    """A time in UTC; the browser adds the local time on hover. form: "short" (time of day), "dated" (with
+    the day unless that is today), "clock" or "full"."""
     if when is None or when == "":
         return mark_safe('<span class="quiet">not known</span>')
     at = when.astimezone(UTC) if isinstance(when, datetime) else datetime.fromtimestamp(when, UTC)
     text = (
         f"{at:%H:%M:%S}"
         if form == "clock"
-        else f"{at:%H:%M:%S} UTC"
-        if form == "short"
+        else f"{_day(at) if form == 'dated' else ''}{at:%H:%M:%S} UTC"
+        if form in ("short", "dated")
         else f"{at:%Y-%m-%d %H:%M:%S} UTC"
     )
     stamp = f"{at:%Y-%m-%dT%H:%M:%SZ}"
     return mark_safe(f'<time datetime="{stamp}" data-local title="{at:%Y-%m-%d %H:%M:%S} UTC">{text}</time>')
+
+
+def _day(at: datetime) -> str:
+    return "" if at.date() == datetime.now(UTC).date() else f"{at.day} {at:%b} "
 
 
 @register.filter
@@ -56,6 +61,12 @@ def as_json(value: object) -> str:
 def ago(when: datetime | float | None) -> str:
     seconds = times.seconds_since(when)
     return "not known" if seconds is None else f"{times.duration(seconds)} ago"
+
+
+@register.filter
+def sentence(text: object) -> str:
+    """With a capital at its beginning, unless an identifier stands there."""
+    return words.sentence(str(text))
 
 
 @register.filter
