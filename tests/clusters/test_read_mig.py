@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from apps.clusters.errors import BadDump
 from apps.clusters.mig_files import read_mig_text
 from apps.planner.mig.catalogue import MODELS
+from tests.kube.objects import node
 
 CONFIGS = """
 version: v1
@@ -232,11 +233,27 @@ def test_the_command_answers_in_json_and_in_words(tmp_path, capfd, monkeypatch):
     path.write_text(CONFIGS)
     call_command("read_mig", str(path), json=True)
     assert json.loads(capfd.readouterr().out)["n_configs"] == 3
-    call_command("read_mig", str(path), model="A30")
+    with pytest.raises(SystemExit) as refused:
+        call_command("read_mig", str(path), model="A30")
+    assert refused.value.code == 1
     assert "mixed: REFUSED: A30-24GB has no profile 3g.20gb." in capfd.readouterr().out
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(SESSION.encode())))
     call_command("read_mig", "-")
     assert "3g.20gb at 4" in capfd.readouterr().out
+
+
+def test_the_nodes_of_a_dump_are_told_in_words_and_those_without_mig_in_one_line(tmp_path, capfd):
+    cut = node(
+        "cut", labels={"nvidia.com/mig.config": "all-1g.10gb", "nvidia.com/mig.config.state": "failed"}
+    )
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps({"kind": "List", "items": [cut, node("a"), node("b")]}))
+    call_command("read_mig", str(path))
+    lines = capfd.readouterr().out.splitlines()
+    assert lines[0] == "nodes"
+    assert lines[1].startswith("  cut: ")
+    assert "mig.config all-1g.10gb, state failed. mig-manager gave up" in lines[1]
+    assert lines[2:] == ["  2 nodes without MIG"]
 
 
 def test_a_file_that_is_not_there_is_one_line_and_exit_2():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import SUPPRESS
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -35,6 +36,8 @@ class Command(BaseCommand):
         except (BadDump, UnknownModel) as error:
             raise CommandError(" ".join(str(error).split()), returncode=2) from error
         self.stdout.write(json.dumps(answer) if options["json"] else as_text(answer))
+        if answer.get("why"):
+            raise SystemExit(1)  # read, and refused: the answer has said what and why
 
 
 def as_text(answer: dict[str, Any]) -> str:
@@ -49,9 +52,22 @@ def as_text(answer: dict[str, Any]) -> str:
     for one in answer.get("instances", ()):
         lines.append(f"  GPU {one['gpu']}: {one['profile']} at {one['start']}")
     lines += [f"  {profile}" for profile in answer.get("mig", ())]
-    for node in answer.get("nodes", ()):
-        lines.append(f"  {node['name']}: {node['mig_config']} ({node['state']}) {node['sentence']}")
+    lines += _tell_nodes(answer.get("nodes", ()))
     return "\n".join([*lines, *answer.get("warnings", ())])
+
+
+def _tell_nodes(nodes: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """A line for each node that MIG is on or was asked for; the others together."""
+    without = 0
+    for node in nodes:
+        if not (node["mig_config"] or node["state"] or node["paused"]):
+            without += 1
+            continue
+        gpus = f"{node['physical_gpus']} x {node['product'] or 'GPU of an unknown model'}"
+        config = f"mig.config {node['mig_config'] or 'not set'}, state {node['state'] or 'not told'}"
+        yield f"  {node['name']}: {gpus}, {config}. {node['sentence']}".rstrip()
+    if without:
+        yield f"  {without} node{'' if without == 1 else 's'} without MIG"
 
 
 def _model(product: str | None) -> MigModel | None:
