@@ -112,6 +112,13 @@ EVENTS = {
 class ConsoleSchema(AutoSchema):
     """An operation names the scope that a token needs for it, or takes no token at all."""
 
+    def get_operation(self, *args: Any, **kwargs: Any) -> dict[str, Any] | None:
+        operation = super().get_operation(*args, **kwargs)
+        told = operation.get("parameters", []) if operation else []
+        names = frozenset(one["name"] for one in told if one["in"] == "query")
+        _parameters[type(self.view), getattr(self.view, "action", ""), self.method] = names
+        return operation
+
     def get_auth(self) -> list[dict[str, Any]]:
         scopes = getattr(self.view, "scopes", {})
         action = getattr(self.view, "action", "")
@@ -123,6 +130,16 @@ class ConsoleSchema(AutoSchema):
             elif scope:
                 ways.append({"token": [str(scope)]})
         return ways
+
+
+_parameters: dict[tuple[type, str, str], frozenset[str]] = {}
+"""Names of the query parameters by view, action and method, noted while the document is made."""
+
+
+def parameters_of(view: type, action: str, method: str) -> frozenset[str]:
+    """None for what is no operation of the document."""
+    the_document()
+    return _parameters.get((view, action, method), frozenset())
 
 
 class SchemaView(APIView):

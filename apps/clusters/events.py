@@ -114,6 +114,9 @@ async def events(request: HttpRequest) -> HttpResponseBase:
     refusal = await reader.refresh()
     if refusal is not None:
         return refusal
+    if unknown := sorted(set(request.GET) - {"cluster"}):
+        detail = f"{unknown[0][:100]}: there is no such parameter; known is cluster"
+        return _problem(request, 422, "invalid", "Some values cannot be used", detail)
     answer = StreamingHttpResponse(_stream(reader), content_type="text/event-stream")
     answer["Cache-Control"] = "no-store"
     answer["X-Accel-Buffering"] = "no"

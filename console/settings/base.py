@@ -143,6 +143,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PERMISSION_CLASSES": [
         "rest_framework.permissions.IsAuthenticated",
         "apps.accounts.authentication.WithinScope",
+        "console.api_parameters.KnownParameters",
     ],
     "DEFAULT_THROTTLE_CLASSES": ["apps.accounts.authentication.CallRate"],
     "DEFAULT_SCHEMA_CLASS": "console.api_schema.ConsoleSchema",

@@ -116,7 +116,12 @@ def test_without_login_or_visible_cluster_there_is_no_stream(server):
     east = make_cluster("east")
     make_cluster("west")
     ada = person("ada", "viewer", cluster=east)
-    for user, query, status in ((None, "", 401), (ada, "?cluster=west", 404), (ada, "?cluster=nowhere", 404)):
+    for user, query, status in (
+        (None, "", 401),
+        (ada, "?cluster=west", 404),
+        (ada, "?cluster=nowhere", 404),
+        (ada, "?clustre=east", 422),
+    ):
         stream = Stream(server, user, query)
         assert stream.answer.status == status
         assert stream.answer.getheader("Content-Type") == "application/problem+json"
