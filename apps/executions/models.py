@@ -17,7 +17,7 @@ class Execution(models.Model):
     `is_frozen`: paused by a freeze window, so it goes on by itself.
     """
 
-    plan = models.ForeignKey(Plan, on_delete=models.PROTECT, related_name="+")
+    plan = models.ForeignKey(Plan, on_delete=models.PROTECT, related_name="executions")
     version = models.ForeignKey(PlanVersion, on_delete=models.PROTECT, related_name="+")
     state = models.CharField(max_length=20, choices=ExecutionState.choices, default=ExecutionState.QUEUED)
     state_reason = models.TextField(blank=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from django.db.models import F, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from apps.accounts.errors import NotVisible
 from apps.accounts.queries import clusters_visible_to
@@ -37,6 +37,18 @@ def execution_for(user: Person, execution_id: int) -> Execution:
 def executions_of(plan: Plan) -> QuerySet[Execution]:
     """All tries at one plan, newest first: what a plan's page joins to it."""
     return Execution.objects.filter(plan=plan).select_related("started_by")
+
+
+def plans_under_way(found: QuerySet[Plan]) -> QuerySet[Plan]:
+    """Those of `found` that something can still come of as they are: computed or being computed, to be
+    decided, to be started, or being carried out. Neither what has ended nor a draft that does nothing."""
+    version = PlanVersion.objects.filter(plan=OuterRef("pk"), number=OuterRef("version_number"))
+    does_nothing = Exists(version.filter(body__moves=[], body__reconfigurations=[]))
+    failed = ~Exists(version) & ~Q(state_reason="")
+    to_begin = Q(begun_at=None, state__in=[PlanState.PROPOSED, PlanState.APPROVED])
+    draft = Q(state=PlanState.DRAFT) & ~failed & ~does_nothing
+    carried_out = Exists(Execution.objects.filter(plan=OuterRef("pk")).exclude(state__in=TERMINAL))
+    return found.filter(to_begin | draft | carried_out)
 
 
 def open_executions() -> QuerySet[Execution]:

@@ -31,7 +31,7 @@ from apps.accounts.strict import checked
 from apps.clusters.queries import cluster_for
 from apps.plans import services
 from apps.plans.models import Plan
-from apps.plans.queries import compare_with_now, current_version, plan_for, plans_for
+from apps.plans.queries import compare_with_now, current_version, execution_state_of, plan_for, plans_for
 from apps.plans.serializers import (
     ComparisonSerializer,
     PlanDetailSerializer,
@@ -63,14 +63,14 @@ class PlanViewSet(ReadOnlyModelViewSet):
     filterset_class = PlanFilter
     filter_backends = [django_filters.rest_framework.DjangoFilterBackend, Ordering]
     ordering_fields = ["id", "created_at", "expires_at", "state"]
-    scopes = dict.fromkeys(["create", "propose", "revise", "reject", "withdraw", "approve"], Scope.PLAN)
+    scopes = dict.fromkeys(["create", "propose", "revise", "reject", "withdraw"], Scope.PLAN)
     rates = {"create": "planning", "revise": "planning"} | dict.fromkeys(
         ["propose", "reject", "withdraw", "approve"], "deciding"
     )
     lookup_value_regex = r"[0-9]{1,18}"
 
     def get_queryset(self) -> QuerySet[Plan]:
-        return plans_for(self.request.user)
+        return plans_for(self.request.user).prefetch_related("executions")
 
     @extend_schema(responses=PlanDetailSerializer, parameters=CONDITIONAL)
     def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
@@ -140,9 +140,9 @@ class PlanViewSet(ReadOnlyModelViewSet):
     @action(detail=True, methods=["post"])
     def approve(self, request: Request, pk: str) -> Response:
         """Always refused: a person approves in the browser, having looked, after a recent login."""
-        raise PermissionDenied(
-            f"Plans are approved in the browser only, by a person who looks: open /plans/{self._plan().pk}/"
-        )
+        plan = self._plan()
+        page = f"/clusters/{plan.cluster.name}/plans/{plan.pk}/"
+        raise PermissionDenied(f"Plans are approved in the browser only, by a person who looks: open {page}")
 
     @extend_schema(responses=ComparisonSerializer)
     @action(detail=True)
@@ -170,7 +170,13 @@ def _tag(plan: Plan) -> str:
     """Another one with every change of what a plan tells."""
     version = current_version(plan)
     facts = (plan.pk, plan.title, plan.state, plan.state_reason, plan.version_number, plan.begun_at)
-    return tag_of(*facts, plan.proposed_at, plan.expires_at, version.digest if version else None)
+    return tag_of(
+        *facts,
+        plan.proposed_at,
+        plan.expires_at,
+        version.digest if version else None,
+        execution_state_of(plan),
+    )
 
 
 def _told(plan: Plan) -> Response:

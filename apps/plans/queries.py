@@ -59,6 +59,15 @@ def plan_for(user: Person, plan_id: int) -> Plan:
     return plan
 
 
+def execution_state_of(plan: Plan) -> str | None:
+    """State of the newest try at it, which tells what became of an approved plan; None if none was begun.
+
+    Over many plans: with `prefetch_related("executions")`.
+    """
+    newest = next(iter(plan.executions.all()), None)
+    return str(newest.state) if newest is not None else None
+
+
 def current_version(plan: Plan) -> PlanVersion | None:
     """The version that people decide on; None while it is being computed or could not be."""
     return plan.versions.filter(number=plan.version_number).first()

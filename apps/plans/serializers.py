@@ -9,7 +9,7 @@ from rest_framework import serializers
 
 from apps.accounts.strict import StrictSerializer
 from apps.plans.models import Decision, Plan, PlanVersion
-from apps.plans.queries import current_version, progress_of
+from apps.plans.queries import current_version, execution_state_of, progress_of
 from apps.plans.services.drafting import GOALS, MOST_MOVES, MOST_SECONDS
 
 
@@ -52,7 +52,10 @@ class WithdrawalSerializer(StrictSerializer):
 class PlanVersionSerializer(serializers.ModelSerializer):
     """`body` is the plan as the planner words it; `digest` is what an approval binds."""
 
-    body = serializers.JSONField()
+    body = serializers.JSONField(
+        help_text="cost, of each move and of all: seconds of interrupted work x GPUs, weighted by what runs "
+        "there (no money, no plain time: it is for comparing plans); milli is thousandths of a GPU"
+    )
 
     class Meta:
         model = PlanVersion
@@ -71,11 +74,15 @@ class DecisionSerializer(serializers.ModelSerializer):
 
 
 class PlanSerializer(serializers.ModelSerializer):
+    """execution_state: state of its newest execution, null if none was started. What became of an approved
+    plan is told by this alone: its own state stays approved."""
+
     cluster = serializers.CharField(source="cluster.name")
     request = serializers.JSONField()
     created_by = serializers.CharField(source="created_by.username")
     edited_by = serializers.CharField(source="edited_by.username")
     proposed_by = serializers.CharField(source="proposed_by.username", default=None, allow_null=True)
+    execution_state = serializers.SerializerMethodField()
 
     class Meta:
         model = Plan
@@ -94,8 +101,13 @@ class PlanSerializer(serializers.ModelSerializer):
             "proposed_at",
             "expires_at",
             "begun_at",
+            "execution_state",
         ]
         read_only_fields = fields
+
+    @extend_schema_field(serializers.CharField(allow_null=True))
+    def get_execution_state(self, plan: Plan) -> str | None:
+        return execution_state_of(plan)
 
 
 class PlanDetailSerializer(PlanSerializer):

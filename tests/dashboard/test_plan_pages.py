@@ -8,6 +8,7 @@ from django.utils import timezone
 from apps.accounts.models import Role
 from apps.audit.models import AuditEntry
 from apps.executions.models import DryRun, Execution
+from apps.executions.queries import plans_under_way
 from apps.planner.plan_json import digest
 from apps.plans import services
 from apps.plans.computing import compute_draft
@@ -239,6 +240,15 @@ def test_an_empty_plan_says_why_and_cannot_be_proposed(planner, cluster):
     assert "Nothing to move." in page
     assert "It moves nothing, so there is nothing to decide." in page
     assert "Propose" not in page
+    assert not plans_under_way(Plan.objects.all()).exists()
+
+
+def test_a_draft_is_under_way_until_it_fails(draft):
+    assert plans_under_way(Plan.objects.all()).get() == draft
+    Plan.objects.filter(pk=draft.pk).update(version_number=2)
+    assert plans_under_way(Plan.objects.all()).get() == draft
+    Plan.objects.filter(pk=draft.pk).update(state_reason="no snapshot is known")
+    assert not plans_under_way(Plan.objects.all()).exists()
 
 
 def test_plans_of_other_clusters_and_unknown_verbs_are_404(draft, planner):
@@ -302,3 +312,40 @@ def test_a_stale_plan_offers_one_new_plan_and_says_that_none_was_dry_run(propose
     page = log_in(planner).get(page_of(proposed)).content.decode()
     assert page.count(">Plan again<") == 1
     assert "eviction dry run: none was made" in page
+
+
+@pytest.mark.parametrize(
+    ("state", "word"),
+    [
+        ("succeeded", "Carried out"),
+        ("running", "Under way"),
+        ("rolled_back", "Ended: rolled back"),
+        ("failed", "Ended: failed"),
+    ],
+)
+def test_list_page_and_calls_tell_what_became_of_a_plan(proposed, approver, planner, operator, state, word):
+    digest = current_version(proposed).digest
+    services.approve_plan(plan_id=proposed.pk, digest=digest, approver=approver, logged_in_at=timezone.now())
+    client = log_in(planner)
+    review, expires = f"Review plan {proposed.pk}", 'data-l="Expires"><time'
+    assert expires in client.get(PLANS).content.decode()
+    assert review in text_of(client.get("/clusters/gpu-east-1/queue/"))
+    Plan.objects.filter(pk=proposed.pk).update(begun_at=timezone.now())
+    version = current_version(proposed)
+    Execution.objects.create(plan=proposed, version=version, started_by=operator, state="failed")
+    run = {"plan": proposed, "version": version, "started_by": operator}
+    Execution.objects.create(**run, state=state, finished_at=timezone.now())
+    listed = client.get(PLANS)
+    assert word in text_of(listed)
+    assert "Approved" not in text_of(listed)
+    assert expires not in listed.content.decode()
+    assert word in text_of(client.get(page_of(proposed)))
+    told = client.get(f"/api/v1/plans/{proposed.pk}/")
+    assert (told.json()["state"], told.json()["execution_state"]) == ("approved", state)
+    assert client.get("/api/v1/plans/").json()["results"][0]["execution_state"] == state
+    Execution.objects.filter(state=state).update(state="cancelled")
+    assert client.get(f"/api/v1/plans/{proposed.pk}/", headers={"if-none-match": told["ETag"]}).json()
+    Execution.objects.filter(state="cancelled").update(state=state)
+    for offer in ("/clusters/gpu-east-1/queue/", "/clusters/gpu-east-1/"):
+        page = text_of(client.get(offer))
+        assert (review in page, "Make a plan" in page) == (state == "running", state != "running")

@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import QuerySet
 from django.urls import reverse
 
 from apps.accounts import queries as accounts
 from apps.accounts.rights import Action
 from apps.clusters.models import Cluster
+from apps.dashboard.reading.alike import as_one, gather_alike
 from apps.dashboard.reading.nodes import LINK_WORDS
 from apps.dashboard.reading.plan_page import gain
 from apps.dashboard.reading.times import duration, seconds_since
 from apps.dashboard.reading.words import plural
+from apps.executions import queries as executions
 from apps.pending import queries as pending
 from apps.pending.unblocking import can_help
 from apps.planner.inventory import LinkClass
@@ -21,9 +24,6 @@ from apps.planner.snapshot import Snapshot
 from apps.planner.waiting import WaitingWorkload
 from apps.plans import queries as plans
 from apps.plans.models import Plan
-from apps.plans.states import PlanState
-
-OPEN = (PlanState.DRAFT, PlanState.PROPOSED, PlanState.APPROVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,8 @@ def first_waiting(picture: Snapshot) -> FirstWaiting | None:
     waiting = pending.waiting_workloads(picture)
     if not waiting:
         return None
-    first = waiting[0]
+    groups = gather_alike(waiting)
+    first = as_one(groups[0])
     return FirstWaiting(
         key=first.key,
         display=first.display,
@@ -63,7 +64,7 @@ def first_waiting(picture: Snapshot) -> FirstWaiting | None:
         since=first.since,
         reason=first.sentence,
         may_help=can_plan(first),
-        others=len(waiting) - 1,
+        others=len(groups) - 1,
     )
 
 
@@ -94,19 +95,22 @@ def _offer(plan: Plan) -> str:
 
 def open_plan_for(user: Any, cluster: Cluster, workload: str) -> Plan | None:
     """The newest plan for that workload that is still under way."""
-    found = plans.plans_for(user, cluster).filter(state__in=OPEN, request__workload=workload)
-    return found.first()
+    return _under_way(user, cluster).filter(request__workload=workload).first()
 
 
 def open_plans(user: Any, cluster: Cluster) -> dict[str, Plan]:
     """The newest plan under way for each workload, by its key."""
-    found = plans.plans_for(user, cluster).filter(state__in=OPEN).order_by("pk")
+    found = _under_way(user, cluster).order_by("pk")
     return {plan.request.get("workload", ""): plan for plan in found}
 
 
 def open_plan_with_goal(user: Any, cluster: Cluster, goal: str) -> Plan | None:
     """The newest plan of that goal that is still under way."""
-    return plans.plans_for(user, cluster).filter(state__in=OPEN, request__goal=goal).first()
+    return _under_way(user, cluster).filter(request__goal=goal).first()
+
+
+def _under_way(user: Any, cluster: Cluster) -> QuerySet[Plan]:
+    return executions.plans_under_way(plans.plans_for(user, cluster))
 
 
 def can_plan(waiting: WaitingWorkload) -> bool:

@@ -14,6 +14,7 @@ from apps.accounts.rights import Action
 from apps.clusters import queries as clusters
 from apps.dashboard.drawings.moves import draw_moves, draw_strip_after, draw_strip_before
 from apps.dashboard.reading.cuts import NodeCuts, list_cuts, tell_what
+from apps.dashboard.reading.fate import tell_fate
 from apps.dashboard.reading.keys import key_of
 from apps.dashboard.reading.look import look_at
 from apps.dashboard.reading.marks import Mark
@@ -93,7 +94,7 @@ def draw_plan(row: PlanRow, user: Any) -> PlanPicture:
     version = queries.current_version(row)
     progress = queries.progress_of(row, version)
     own = own_part(row, user)
-    facts: dict[str, Any] = {"state": STATES[row.state], "progress": progress, "part": own}
+    facts: dict[str, Any] = {"state": tell_fate(row), "progress": progress, "part": own}
     rights = accounts.actions_on(user, row.cluster)
     is_author = user.pk in (row.created_by_id, row.edited_by_id) and Action.PLAN in rights
     facts["can_withdraw"] = (
@@ -113,7 +114,7 @@ def draw_plan(row: PlanRow, user: Any) -> PlanPicture:
         sorted(rights),
         facts.get("blocked"),
         [check.text for check in facts.get("checks", ())],
-        [run.pk for run in facts.get("runs", ())],
+        [(run.pk, run.state) for run in facts.get("runs", ())],
     )
     return PlanPicture(**facts)
 

@@ -18,7 +18,7 @@ from apps.accounts.rates import require_rate
 from apps.accounts.sessions import logged_in_at
 from apps.clusters import queries as clusters
 from apps.clusters.models import Cluster
-from apps.dashboard.reading.plan_page import STATES
+from apps.dashboard.reading.fate import tell_fate
 from apps.dashboard.reading.plan_picture import draw_plan
 from apps.dashboard.reading.problems import tell_problems
 from apps.dashboard.views.parts import part_unchanged, show_part
@@ -40,7 +40,7 @@ REFUSALS = (
     plan_errors.DigestMismatch,
     execution_errors.ExecutionError,
 )
-LIST_LIVE_ON = f"sse:plan throttle:1s, {MISSED}, every 30s"
+LIST_LIVE_ON = f"sse:plan throttle:1s, sse:execution throttle:2s, {MISSED}, every 30s"
 PAGE_LIVE_ON = (
     "sse:plan throttle:1s, sse:policy throttle:1s, sse:execution throttle:2s, sse:snapshot throttle:5s, "
     f"{MISSED}, every 30s"
@@ -54,7 +54,8 @@ def plans(request: HttpRequest, cluster: str) -> HttpResponse:
     place = clusters.cluster_for(request.user, cluster)
     if request.method == "POST":
         return _ask_for_plan(request, place)
-    rows = [(plan, STATES[plan.state]) for plan in queries.plans_for(request.user, place)[:LIST_LENGTH]]
+    found = queries.plans_for(request.user, place).prefetch_related("executions")[:LIST_LENGTH]
+    rows = [(plan, tell_fate(plan)) for plan in found]
     return show(
         request,
         "plans",
