@@ -20,6 +20,7 @@ from apps.clusters import queries as clusters
 from apps.clusters.models import Cluster, Snapshot
 from apps.clusters.notices import publish_on_commit
 from apps.dashboard.models import GridPicture
+from apps.dashboard.reading.alike import gather_alike
 from apps.dashboard.reading.callout import FirstWaiting, first_waiting
 from apps.dashboard.reading.compact import encode_grid
 from apps.dashboard.reading.look import look_at
@@ -58,7 +59,7 @@ def grid_of(cluster: Cluster, newest: Snapshot) -> GridPicture:
 def waiting_count(cluster: Cluster, newest: Snapshot) -> int:
     """How many workloads wait, without opening a large picture for it."""
     if not _is_large(newest):
-        return len(pending.waiting_workloads(clusters.open_snapshot(newest)))
+        return len(gather_alike(pending.waiting_workloads(clusters.open_snapshot(newest))))
     return int(grid_of(cluster, newest).facts["waiting"])
 
 
@@ -155,7 +156,7 @@ def _tell_facts(picture: Picture, measures: Measures) -> dict[str, Any]:
         "totals": _totals(tiles["totals"]),
         "measures": {"stranded_gpus": measures.stranded_gpus, "gang": asdict(gang) if gang else None},
         "first_waiting": asdict(first) if first else None,
-        "waiting": len(pending.waiting_workloads(picture)),
+        "waiting": len(gather_alike(pending.waiting_workloads(picture))),
         "gpu_nodes": len(views),
     }
 

@@ -125,7 +125,7 @@ def test_pods_that_want_mig_instances_have_their_shape_and_lead_to_a_layout(plan
     make_picture(cluster, mig_board(time.time()).snapshot())
     client = log_in(planner)
     page = text_of(client.get(QUEUE))
-    assert "6 workloads pending · 6 MIG instances wanted" in page
+    assert "3 workloads pending · 6 MIG instances wanted" in page
     assert "video-gen media 1 × 7g.80gb" in page
     assert "No MIG instance" in page
     assert "It wants 1 x 7g.80gb (no open node offers any)." in page
@@ -155,3 +155,22 @@ def test_questions_that_take_a_while_are_counted_and_refused_by_a_plain_page(vie
     assert "More than 1 in 3600 seconds: wait" in text_of(page)
     unblocking = client.get("/clusters/gpu-east-1/queue/unblocking/?workload=default/llama-70b")
     assert unblocking.status_code == 429
+
+
+def test_pods_of_one_owner_that_wait_for_the_same_are_one_line_and_one_workload(viewer, cluster):
+    board = Board(now=time.time())
+    board.node("n-1", "ES2")
+    for _ in range(7):
+        board.pod("OC", None, 1)
+    board.pod("OC", None, 2)
+    board.waits("L7", 2, 8)
+    make_picture(cluster, board.snapshot())
+    client = log_in(viewer)
+    response = client.get(QUEUE)
+    page = text_of(response)
+    assert "3 workloads pending · 25 GPUs wanted" in page
+    assert page.count("7 pods, each waits by itself; a plan or a simulation is for the first") == 1
+    assert "7 × 1 GPU" in page
+    assert 'title="3 workloads waiting"' in response.content.decode()
+    assert "2 other workloads wait too." in text_of(client.get("/clusters/gpu-east-1/"))
+    assert "7 pods, each waits" in text_of(client.get(f"{QUEUE}?find=ocr-svc-6&simulate=serving/ocr-svc-3"))

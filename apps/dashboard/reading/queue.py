@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from apps.dashboard.reading.alike import as_one
 from apps.dashboard.reading.callout import shape_of
 from apps.dashboard.reading.times import duration, seconds_since
 from apps.pending.unblocking import can_help
@@ -44,7 +45,9 @@ REASONS: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class QueueLine:
-    """rejections: how many nodes say no for which reason; a node may have several."""
+    """waiting: those that are alike as one, with the pods of all; first: the first of them as it is,
+    which a plan or a simulation is about. keys: of each.
+    rejections: how many nodes say no for which reason; a node may have several."""
 
     position: int
     waiting: WaitingWorkload
@@ -55,6 +58,13 @@ class QueueLine:
     tone: str
     rejections: tuple[tuple[int, str], ...]
     more_reasons: int
+    first: WaitingWorkload
+    keys: tuple[str, ...]
+
+    @property
+    def alike(self) -> int:
+        """How many pods of one owner this line tells of that each wait by themselves."""
+        return len(self.keys)
 
     @property
     def model(self) -> str:
@@ -71,7 +81,9 @@ class QueueLine:
         return Goal.MIG if is_mig and can_help(self.waiting) else Goal.UNLOCK
 
 
-def describe_waiting(position: int, waiting: WaitingWorkload) -> QueueLine:
+def describe_waiting(position: int, members: tuple[WaitingWorkload, ...]) -> QueueLine:
+    """members: as `gather_alike` puts them together."""
+    waiting = as_one(members)
     # 0: a trace or a bare dump does not say since when.
     seconds = (seconds_since(waiting.since) or 0.0) if waiting.since > 0 else 0.0
     unknown = (waiting.reason_code.replace("-", " ").capitalize(), "warn")
@@ -87,4 +99,6 @@ def describe_waiting(position: int, waiting: WaitingWorkload) -> QueueLine:
         tone=tone,
         rejections=counts[:REASONS_SHOWN],
         more_reasons=max(0, len(counts) - REASONS_SHOWN),
+        first=members[0],
+        keys=tuple(one.key for one in members),
     )

@@ -13,6 +13,7 @@ from django.shortcuts import render
 from apps.accounts.rates import require_rate
 from apps.clusters import queries as clusters
 from apps.clusters.models import Cluster
+from apps.dashboard.reading.alike import gather_alike
 from apps.dashboard.reading.callout import open_plan_with_goal, open_plans
 from apps.dashboard.reading.problems import tell_problems
 from apps.dashboard.reading.queue import QueueLine, describe_waiting
@@ -82,7 +83,7 @@ def queue(request: HttpRequest, cluster: str) -> HttpResponse:
     row = clusters.latest_snapshot(place)
     picture = clusters.open_snapshot(row) if row is not None else None
     waiting = pending.waiting_workloads(picture) if picture is not None else ()
-    lines = [describe_waiting(position, one) for position, one in enumerate(waiting, 1)]
+    lines = [describe_waiting(position, alike) for position, alike in enumerate(gather_alike(waiting), 1)]
     wishes = Wishes.read(request)
     found = _filter(lines, wishes)
     return show(
@@ -113,19 +114,19 @@ def _rows(
     rows: list[Row] = []
     asked: set[tuple[object, ...]] = set()
     for line in lines:
-        key = line.waiting.key
-        plan = plans.get(key) or (layouts if line.goal == Goal.MIG else None)
-        told = known_unblocking(place, line.waiting)
+        plan = next((plans[key] for key in line.keys if key in plans), None)
+        plan = plan or (layouts if line.goal == Goal.MIG else None)
+        told = known_unblocking(place, line.first)
         if line.can_plan and len(asked) < MOST_ASKED:
-            asked.add(likeness(line.waiting))
-        asks = likeness(line.waiting) in asked and (told is None or not told.is_fresh)
+            asked.add(likeness(line.first))
+        asks = likeness(line.first) in asked and (told is None or not told.is_fresh)
         rows.append(
             Row(
                 line=line,
                 plan=plan,
-                unblocking=known_sentence(place, line.waiting),
+                unblocking=known_sentence(place, line.first),
                 asks=asks,
-                simulation=_simulate(picture, line) if key == wishes.simulate else None,
+                simulation=_simulate(picture, line) if wishes.simulate in line.keys else None,
             )
         )
     return rows
@@ -134,10 +135,10 @@ def _rows(
 def _simulate(picture: Picture, line: QueueLine) -> dict[str, Any]:
     """Where it would go now: the best nodes with every rule's verdict."""
     verdicts = asking.rank_waiting(picture, line.waiting.key) or ()
-    answer = read_answer(verdicts, len(line.waiting.pods))
+    answer = read_answer(verdicts, len(line.first.pods))
     lines = [draw_line(at, one, answer, picture) for at, one in enumerate(verdicts[:NODES_SHOWN], 1)]
     query = urlencode({"workload": line.waiting.key})
-    return {"answer": answer, "lines": lines, "query": query, "waiting": line.waiting}
+    return {"answer": answer, "lines": lines, "query": query, "waiting": line.first}
 
 
 @page
@@ -170,7 +171,7 @@ def _filter(lines: Sequence[QueueLine], wishes: Wishes) -> list[QueueLine]:
 
 def _haystack(line: QueueLine) -> str:
     waiting = line.waiting
-    return f"{waiting.key} {waiting.display} {waiting.queue} {line.reason}".lower()
+    return f"{' '.join(line.keys)} {waiting.display} {waiting.queue} {line.reason}".lower()
 
 
 def _summary(lines: Sequence[QueueLine]) -> str:
