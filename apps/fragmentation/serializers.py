@@ -7,11 +7,24 @@ from rest_framework import serializers
 from apps.fragmentation.models import Report
 
 
+class MilliField(serializers.FloatField):
+    """Thousandths of a GPU. An expected value over what is wanted, so it has a fraction; three digits of it
+    are told, since more would be noise."""
+
+    def to_representation(self, value: float) -> float:
+        return round(float(super().to_representation(value)), 3)
+
+
+LOST = "milli-GPU (1000 is one device) that are idle and of no use to what is wanted: an expected value"
+
+
 class ReportSerializer(serializers.ModelSerializer):
-    """`ratio`: fragmentation over idle. `report`: by cause, free blocks, largest gang, per node and part."""
+    """`ratio`: fragmentation over idle. `report`: by cause, free blocks, largest gang, per node and part; its
+    amounts are in milli-GPU too, unless a name says `gpus` or `nodes`."""
 
     cluster = serializers.CharField(source="cluster.name")
-    ratio = serializers.SerializerMethodField()
+    fragmentation_milli = MilliField(help_text=LOST)
+    ratio = serializers.SerializerMethodField(help_text="0 to 1")
     report = serializers.JSONField(source="body")
 
     class Meta:
@@ -51,11 +64,11 @@ class TrendPointSerializer(serializers.Serializer):
     measured_at = serializers.DateTimeField()
     seen_until = serializers.DateTimeField()
     after_gap = serializers.BooleanField()
-    fragmentation_milli = serializers.FloatField()
+    fragmentation_milli = MilliField(help_text=LOST)
     idle_milli = serializers.IntegerField()
     total_milli = serializers.IntegerField()
-    ratio = serializers.FloatField()
-    by_cause = serializers.DictField(child=serializers.FloatField())
+    ratio = serializers.FloatField(help_text="fragmentation over idle, 0 to 1")
+    by_cause = serializers.DictField(child=MilliField(), help_text="milli-GPU; together they are idle_milli")
     free_blocks = serializers.DictField(child=serializers.IntegerField())
     free_nodes = serializers.DictField(child=serializers.IntegerField())
     largest_gang = LargestGangSerializer()

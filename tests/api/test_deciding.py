@@ -130,7 +130,8 @@ def test_approval_happens_in_the_browser_alone(ada, bob, east, problem):
     plan = proposed(east, ada.user)
     version = plan.versions.get()
     detail = problem(bob.post(f"plans/{plan.pk}/approve/", digest=version.digest), 403, "forbidden")
-    assert "browser" in detail
+    assert detail.endswith(f" open /clusters/east/plans/{plan.pk}/")
+    assert ada.client.get(detail.rpartition(" ")[2]).status_code == 200
     plan.refresh_from_db()
     assert plan.state == "proposed"
 

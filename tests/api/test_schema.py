@@ -60,6 +60,7 @@ def test_every_operation_is_described_and_tells_its_problems_and_who_may_call_it
     plan = schema["paths"]["/api/v1/plans/"]
     assert {"token": ["plan:write"]} in plan["post"]["security"]
     assert {"token": ["read"]} in plan["get"]["security"]
+    assert schema["paths"]["/api/v1/plans/{id}/approve/"]["post"]["security"] == [{"session": []}]
     assert schema["paths"]["/api/v1/tokens/"]["post"]["security"] == [{"session": []}]
     assert {"412", "428"} <= set(schema["paths"]["/api/v1/plans/{id}/revise/"]["post"]["responses"])
 

@@ -213,7 +213,7 @@ def test_a_token_rejects_and_withdraws_but_never_approves(ada, caller, east, pro
     _, secret = make(chief, "plan:write")
     plan = proposed(east, ada.user)
     tool, digest = Tool(secret), plan.versions.get().digest
-    problem(tool.post(f"plans/{plan.pk}/approve/", digest=digest), 403, "forbidden")
+    problem(tool.post(f"plans/{plan.pk}/approve/", digest=digest), 403, "scope-needed")
     from apps.accounts.tokens import recognise_token
 
     with pytest.raises(RecentLoginNeeded, match="token"):
