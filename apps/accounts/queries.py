@@ -68,3 +68,8 @@ def tokens_for(user: Person) -> QuerySet[ApiToken]:
     """API tokens that `user` may see: his own; those of everybody for an admin of the whole console."""
     found = ApiToken.objects.select_related("user").prefetch_related("clusters")
     return found if may(user, Action.ADMINISTER, None) else found.filter(user_id=user.pk)
+
+
+def clusters_of(token: ApiToken) -> list[str] | None:
+    """Names of the clusters that a token is limited to; None for every one that its person sees."""
+    return sorted(one.name for one in token.clusters.all()) if token.is_limited else None

@@ -18,7 +18,7 @@ from apps.accounts.idempotency import IDEMPOTENCY_KEY, once_per_key
 from apps.accounts.limits import Scope
 from apps.accounts.models import ApiToken, User
 from apps.accounts.ordering import Ordering
-from apps.accounts.queries import tokens_for
+from apps.accounts.queries import clusters_of, tokens_for
 from apps.accounts.sessions import logged_in_at
 from apps.accounts.strict import StrictSerializer, checked
 from apps.accounts.tokens import create_token, ended_because, rename_token, revoke_token
@@ -58,7 +58,7 @@ class TokenSerializer(serializers.ModelSerializer):
         read_only_fields = fields
 
     def get_clusters(self, token: ApiToken) -> list[str] | None:
-        return sorted(one.name for one in token.clusters.all()) if token.is_limited else None
+        return clusters_of(token)
 
     def get_ended_because(self, token: ApiToken) -> str:
         return ended_because(token)

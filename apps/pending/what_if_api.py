@@ -19,10 +19,17 @@ from apps.clusters.models import Cluster
 from apps.clusters.queries import open_snapshot
 from apps.pending import asking
 from apps.planner.inventory import LinkClass
-from apps.planner.whatif import MOST_PODS, Shape, count_fitting
-
-MOST_GPUS, MOST_MIB, MOST_MILLICORES, MOST_INSTANCES = 64, 64 * 2**20, 10_000_000, 56
-LINKS = [str(link) for link in LinkClass if link is not LinkClass.UNKNOWN]
+from apps.planner.whatif import (
+    LINKS,
+    MIG_PROFILE,
+    MOST_GPUS,
+    MOST_INSTANCES,
+    MOST_MIB,
+    MOST_MILLICORES,
+    MOST_PODS,
+    Shape,
+    count_fitting,
+)
 
 
 class ShapeSerializer(serializers.Serializer):
@@ -38,14 +45,16 @@ class ShapeSerializer(serializers.Serializer):
     gpu_memory_mib = serializers.IntegerField(
         min_value=0, max_value=MOST_MIB, default=0, help_text="that each GPU must have"
     )
-    link = serializers.ChoiceField(choices=LINKS, required=False, help_text="wanted between a pod's GPUs")
+    link = serializers.ChoiceField(
+        choices=list(LINKS), required=False, help_text="wanted between a pod's GPUs"
+    )
     model = serializers.CharField(
         max_length=60, required=False, default="", help_text="GPU model or its family, such as A100"
     )
     cpu_millicores = serializers.IntegerField(min_value=0, max_value=MOST_MILLICORES, default=0)
     host_memory_mib = serializers.IntegerField(min_value=0, max_value=MOST_MIB, default=0)
     mig_profile = serializers.RegexField(
-        r"^[0-9]{1,2}g\.[0-9]{1,4}gb([+-][a-z.]{1,12})?$", required=False, default="", help_text="as 1g.10gb"
+        f"^{MIG_PROFILE}$", required=False, default="", help_text="as 1g.10gb"
     )
     mig_instances = serializers.IntegerField(min_value=1, max_value=MOST_INSTANCES, default=1)
 

@@ -20,7 +20,7 @@ from apps.planner.naming import family_of, shown_model
 from apps.planner.plan import Plan
 from apps.planner.rooms import Room, Rooms
 from apps.planner.snapshot import Snapshot
-from apps.planner.whatif_rules import FIXED, RuleVerdict, Wish, has_memory, judge_node
+from apps.planner.whatif_rules import FIXED, LINK_WORDS, RuleVerdict, Wish, has_memory, judge_node
 from apps.planner.whatif_scores import ScorePart, score_node
 
 NAMESPACE, NAME = "what-if", "what-if"
@@ -29,6 +29,11 @@ MIB = 2**20
 MOST_COUNTED = 1000
 """Pods of one shape are counted up to here on one node."""
 MOST_PODS = 512
+MOST_GPUS, MOST_MIB, MOST_MILLICORES, MOST_INSTANCES = 64, 64 * 2**20, 10_000_000, 56
+"""What can be asked for: of one pod, and of memory (64 TiB)."""
+MIG_PROFILE = r"[0-9]{1,2}g\.[0-9]{1,4}gb([+-][a-z.]{1,12})?"
+LINKS = {str(link): LINK_WORDS[link] for link in LinkClass if link is not LinkClass.UNKNOWN}
+"""What can be wanted between a pod's GPUs, with its words."""
 FIRST = 2_000_000_000
 """Priority of pods that are only asked about, where layouts are planned for all that waits."""
 

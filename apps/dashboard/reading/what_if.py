@@ -18,12 +18,20 @@ from apps.planner.mig.use import is_capable, model_of, plain_profiles
 from apps.planner.naming import shown_model
 from apps.planner.resources import parse_quantity
 from apps.planner.snapshot import Snapshot
-from apps.planner.whatif import MOST_PODS, Shape, Verdict, count_fitting
+from apps.planner.whatif import (
+    LINKS,
+    MIG_PROFILE,
+    MOST_GPUS,
+    MOST_INSTANCES,
+    MOST_MIB,
+    MOST_MILLICORES,
+    MOST_PODS,
+    Shape,
+    Verdict,
+    count_fitting,
+)
 from apps.planner.whatif_rules import LINK_WORDS
 
-MOST_GPUS, MOST_MIB, MOST_CPU = 64, 64 * 2**20, 10_000_000
-MOST_INSTANCES = 56
-LINKS = {link.value: LINK_WORDS[link] for link in LinkClass if link is not LinkClass.UNKNOWN}
 RULES: Mapping[str, str] = {
     "ready": "Ready",
     "cordon": "Cordon",
@@ -48,7 +56,6 @@ RULES: Mapping[str, str] = {
     "pod-anti-affinity": "Anti-affinity",
     "spread": "Spread",
 }
-_MIG = re.compile(r"\d{1,2}g\.\d{1,4}gb([+-][a-z.]{1,12})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +93,7 @@ def read_ask(told: Mapping[str, str]) -> Ask:
     link, mig = fields["link"], fields["mig"]
     if link and link not in LINKS:
         errors["link"] = f"Link {link!r} is none of {', '.join(LINKS)}."
-    if mig and not _MIG.fullmatch(mig):
+    if mig and not re.fullmatch(MIG_PROFILE, mig):
         errors["mig"] = f"{mig!r} is no MIG profile: write it like 1g.10gb."
     instances = read("mig_count", lambda text: _whole(text, "Instances", 1, MOST_INSTANCES), 1)
     shape = Shape(
@@ -126,7 +133,7 @@ def _cpu(text: str) -> int:
         milli = parse_quantity(text, "cpu")
     except ValueError:
         milli = -1
-    if not 0 <= milli <= MOST_CPU:
+    if not 0 <= milli <= MOST_MILLICORES:
         raise ValueError(f"CPU must be a number of cores such as 8 or 500m, not {text!r}.")
     return milli
 

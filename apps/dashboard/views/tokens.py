@@ -13,8 +13,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from apps.accounts import errors, tokens
 from apps.accounts.limits import Scope
-from apps.accounts.models import ApiToken
-from apps.accounts.queries import tokens_for
+from apps.accounts.queries import clusters_of, tokens_for
 from apps.accounts.sessions import logged_in_at
 from apps.clusters.queries import visible_clusters
 from apps.dashboard.views.shell import page, person_of, refuse, show, tell
@@ -36,7 +35,7 @@ def token_list(request: HttpRequest) -> HttpResponse:
     """POST makes a token and shows its secret in the answer: it is never kept, so it cannot redirect."""
     made: dict[str, Any] = _make(request) if request.method == "POST" else {}
     found = tokens_for(request.user)
-    rows = [(token, tokens.ended_because(token), _clusters(token)) for token in found[:SHOWN]]
+    rows = [(token, tokens.ended_because(token), clusters_of(token)) for token in found[:SHOWN]]
     return show(
         request,
         "tokens",
@@ -85,10 +84,6 @@ def _make(request: HttpRequest) -> dict[str, Any]:
         refuse(request, error)
         return {}
     return {"made": token, "secret": secret}
-
-
-def _clusters(token: ApiToken) -> list[str] | None:
-    return sorted(one.name for one in token.clusters.all()) if token.is_limited else None
 
 
 def _logged_in_lately(request: HttpRequest) -> bool:

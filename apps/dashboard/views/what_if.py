@@ -14,7 +14,6 @@ from apps.clusters import queries as clusters
 from apps.dashboard.reading.policies import most_moves
 from apps.dashboard.reading.problems import tell_problems
 from apps.dashboard.reading.what_if import (
-    LINKS,
     RULES,
     Ask,
     draw_line,
@@ -31,7 +30,7 @@ from apps.planner.plan import Plan
 from apps.planner.snapshot import Snapshot as Picture
 from apps.planner.unblocking import tell_unblocking
 from apps.planner.waiting import WaitingWorkload
-from apps.planner.whatif import Shape, Verdict
+from apps.planner.whatif import LINKS, Shape, Verdict
 
 LIVE_ON = f"sse:snapshot throttle:5s, {MISSED}, every 60s"
 LENGTH = 25
