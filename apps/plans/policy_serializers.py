@@ -70,7 +70,7 @@ class StopSerializer(StrictSerializer):
 
 
 class ReleaseSerializer(StrictSerializer):
-    reason = serializers.CharField(max_length=LONGEST_STOP_REASON, allow_blank=True, default="")
+    reason = serializers.RegexField(r"\S", max_length=LONGEST_STOP_REASON, help_text="why it is safe again")
 
 
 class KillSwitchSerializer(serializers.Serializer):

@@ -123,7 +123,8 @@ def test_the_kill_switch_is_thrown_by_an_operator_and_released_by_an_admin(admin
     assert problem(operator.post("policies/east/stop/", reason="again"), 409, "wrong-state")
     detail = problem(operator.post("executions/", plan=plan.pk), 409, "held-by-policy")
     assert "by omar: the network burns" in detail
-    assert problem(operator.post("policies/east/release/"), 403, "denied")
+    assert problem(operator.post("policies/east/release/", reason="out"), 403, "denied")
+    assert problem(admin.post("policies/east/release/"), 422, "invalid")
     released = admin.post("policies/east/release/", reason="it is out").json()
     assert released["ban"] is None
     assert executions.start_execution(actor=operator.user, plan_id=plan.pk).state == "queued"

@@ -120,8 +120,9 @@ def test_every_page_of_the_cluster_says_that_the_kill_switch_is_on(operator, vie
         words = "The kill switch of gpu-east-1 is on since"
         assert words in text_of(page), path
         assert "by r.tanaka: the network &lt;burns&gt;" in page.content.decode()
-    assert "an admin" in text_of(save(log_in(operator), "release")).lower()
-    assert "The kill switch is off" in text_of(save(log_in(admin), "release"))
+    assert "an admin" in text_of(save(log_in(operator), "release", reason="out")).lower()
+    assert "Say in one line why it is safe again" in text_of(save(log_in(admin), "release", reason=" "))
+    assert "The kill switch is off" in text_of(save(log_in(admin), "release", reason="out"))
     assert log_in(viewer).get(f"{PAGE}standing/").content.decode().strip() == ""
 
 

@@ -106,7 +106,7 @@ def test_the_kill_switch_pauses_and_only_people_go_on(stage):
     assert stage.evicted() == []
     with pytest.raises(HeldByPolicy, match="kill switch of sim is on since .* by root: the network burns"):
         services.resume(execution_id=execution.pk, actor=stage.operator)
-    plan_services.release_cluster(actor=admin_of(stage.cluster), cluster=stage.cluster)
+    plan_services.release_cluster(actor=admin_of(stage.cluster), cluster=stage.cluster, reason="out")
     visit(execution, times=3)
     assert execution.state == State.PAUSED
     services.resume(execution_id=execution.pk, actor=stage.operator)
@@ -286,7 +286,7 @@ def test_one_that_a_freeze_paused_waits_for_a_person_once_the_kill_switch_was_th
     kept, execution = running()
     assert (kept, execution.is_frozen) == (True, False)
     assert execution.state_reason == "Paused by the kill switch (root: the network burns)."
-    plan_services.release_cluster(actor=admin_of(cluster), cluster=cluster)
+    plan_services.release_cluster(actor=admin_of(cluster), cluster=cluster, reason="out")
     set_policy(cluster, freeze_windows=[])
     assert (running()[0], running()[1].state) == (None, State.PAUSED)
 

@@ -176,8 +176,10 @@ def test_the_kill_switch_is_thrown_once_and_released_by_an_admin_alone(cluster, 
     with pytest.raises(WrongState, match="on already: the network burns"):
         services.stop_cluster(actor=admin, cluster=cluster, reason="again")
     with pytest.raises(Denied):
-        services.release_cluster(actor=operator, cluster=cluster)
-    services.release_cluster(actor=admin, cluster=cluster)
+        services.release_cluster(actor=operator, cluster=cluster, reason="out")
+    with pytest.raises(InvalidPolicy, match="why it is safe again"):
+        services.release_cluster(actor=admin, cluster=cluster, reason=" ")
+    services.release_cluster(actor=admin, cluster=cluster, reason="out")
     assert ban_of(policy_of(cluster), timezone.now()) is None
     with pytest.raises(WrongState, match="is not on"):
-        services.release_cluster(actor=admin, cluster=cluster)
+        services.release_cluster(actor=admin, cluster=cluster, reason="out")

@@ -73,17 +73,19 @@ def stop_cluster(
 @denials_recorded()
 @transaction.atomic(durable=True)
 def release_cluster(
-    *, actor: User, cluster: Cluster, reason: str = "", check: PolicyCheck | None = None
+    *, actor: User, cluster: Cluster, reason: str, check: PolicyCheck | None = None
 ) -> ClusterPolicy:
     """Switch the kill switch off again; executions that it paused wait for an operator to resume them. For
-    admins of the cluster. Raises WrongState, Denied."""
+    admins of the cluster. Raises InvalidPolicy, WrongState, Denied."""
     authorize(actor, Action.ADMINISTER, cluster)
+    words = " ".join(reason.split())[:LONGEST_STOP_REASON]
+    if not words or not words.isprintable():
+        raise InvalidPolicy("reason", "say in one line why it is safe again")
     policy = _lock(cluster, check)
     if policy.stopped_at is None:
         raise WrongState(f"the kill switch of {cluster.name} is not on")
-    detail = {"stopped_for": policy.stop_reason, "stopped_at": policy.stopped_at.isoformat()}
-    if reason:
-        detail["reason"] = " ".join(reason.split())[:LONGEST_STOP_REASON]
+    stopped_at = policy.stopped_at.isoformat()
+    detail = {"stopped_for": policy.stop_reason, "stopped_at": stopped_at, "reason": words}
     values = {"stopped_at": None, "stopped_by": None, "stop_reason": ""}
     _write(policy, actor, values, action="policy.released", detail=detail)
     return policy
