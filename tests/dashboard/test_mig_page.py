@@ -4,7 +4,8 @@ import csv
 import io
 import time
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 from django.test import override_settings
@@ -13,6 +14,9 @@ from apps.dashboard.mig_changes import follow_mig_changes
 from apps.dashboard.models import MigChange
 from apps.dashboard.reading.mig import look_at_mig, tell_demand
 from apps.dashboard.reading.mig_legal import read_legal
+from apps.dashboard.reading.mig_trouble import list_troubles
+from apps.planner.inventory import Node
+from apps.planner.mig.changing import Change, Stage
 from apps.plans.models import Plan
 from tests.dashboard.conftest import log_in, make_picture
 from tests.dashboard.pictures import Board
@@ -41,6 +45,21 @@ def strip_of(client, name: str) -> str:
     """The part of the page about one node."""
     page = client.get(f"{MIG}?find={name}").content.decode()
     return page.partition(f'id="m-{name}"')[2].partition("</li>\n\n")[0]
+
+
+def test_commands_to_copy_name_the_operator_as_it_is_called_here_and_are_quoted(settings):
+    settings.MIG_MANAGER_NAMESPACE, settings.MIG_MANAGER_DAEMONSET = "nvidia", "own-mig"
+    now = datetime.now(UTC)
+    nodes = [
+        SimpleNamespace(node=Node(name), change=Change(config="x", stage=stage))
+        for name, stage in (("a;b", Stage.ASKED), ("a;c", Stage.PENDING), ("a;d", Stage.FAILED))
+    ]
+    troubles = list_troubles(nodes, {one.node.name: now - timedelta(hours=1) for one in nodes}, now)
+    asked, pending, failed = (trouble.command for trouble in troubles)
+    assert asked == "kubectl -n nvidia get daemonset own-mig"
+    assert pending == "kubectl -n nvidia get pods -o wide --field-selector 'spec.nodeName=a;c'"
+    assert "own-mig" in failed
+    assert "DaemonSet own-mig runs" in troubles[0].steps[0]
 
 
 def test_strips_tell_held_free_unknown_and_uncut_by_word_and_ground(viewer, mig):

@@ -6,15 +6,17 @@ mig-manager never says that it gave up, so time decides. Not in here: how a chan
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+
+from django.conf import settings
 
 from apps.dashboard.reading.mig import MigNode
 from apps.dashboard.reading.words import listing
 from apps.planner.mig.changing import Change, Stage
 
-MANAGER = "nvidia-mig-manager"
 LONG_MINUTES, REBOOT_MINUTES, SETTLE_MINUTES = 10, 30, 2
 NO_RETRY = (
     "Setting the same label value again is no retry. Let mig-manager read it anew by deleting its pod on "
@@ -64,7 +66,17 @@ def _trouble(one: MigNode, known_minutes: float | None) -> Trouble | None:
 
 
 def _logs(name: str) -> str:
-    return f"kubectl -n gpu-operator logs ds/{MANAGER} --since=30m  # its pod on {name}"
+    """The pod itself: the log of a DaemonSet is that of any one of its pods."""
+    return f"{_pods_on(name)}  # then: logs --since=30m of the pod of {settings.MIG_MANAGER_DAEMONSET}"
+
+
+def _pods_on(name: str) -> str:
+    where = shlex.quote(f"spec.nodeName={name}")
+    return f"{_in_namespace()} get pods -o wide --field-selector {where}"
+
+
+def _in_namespace() -> str:
+    return f"kubectl -n {shlex.quote(settings.MIG_MANAGER_NAMESPACE)}"
 
 
 def _config(change: Change) -> str:
@@ -84,7 +96,7 @@ def _wedged(name: str, change: Change, minutes: float) -> Trouble:
             NO_RETRY,
             "If an execution of the console made this change, roll it back or resume it from its page.",
         ),
-        f"kubectl -n gpu-operator get pods -o wide --field-selector spec.nodeName={name}",
+        _pods_on(name),
     )
 
 
@@ -95,11 +107,11 @@ def _unanswered(name: str, change: Change, minutes: float) -> Trouble:
         f"Nobody answers on {name}: mig.config {_config(change)} was set {minutes:.0f} min ago.",
         "No mig.config.state has appeared, so no mig-manager has seen the label.",
         (
-            f"See whether the DaemonSet {MANAGER} runs on this node, and whether the node's label "
-            "nvidia.com/gpu.deploy.mig-manager is true.",
+            f"See whether the DaemonSet {settings.MIG_MANAGER_DAEMONSET} runs on this node, and whether the "
+            "node's label nvidia.com/gpu.deploy.mig-manager is true.",
             "Once it runs, it reads the label by itself.",
         ),
-        f"kubectl -n gpu-operator get daemonset {MANAGER}",
+        f"{_in_namespace()} get daemonset {shlex.quote(settings.MIG_MANAGER_DAEMONSET)}",
     )
 
 
@@ -110,7 +122,7 @@ def _not_back(name: str, change: Change, minutes: float) -> Trouble:
         f"{name} has been rebooting for its MIG change {_config(change)} for {minutes:.0f} min.",
         "Some models switch MIG on only after a reboot; this one has not come back.",
         ("Look at the machine's console; the change goes on by itself once the node is back.",),
-        f"kubectl describe node {name}",
+        f"kubectl describe node {shlex.quote(name)}",
     )
 
 
@@ -137,7 +149,7 @@ def _invalid(name: str, one: MigNode) -> Trouble:
             "Choose a layout that cuts all its GPUs alike, or the mixed strategy for this node.",
             "The pods on it keep running; new ones cannot come.",
         ),
-        f"kubectl get node {name} -L nvidia.com/mig.config -L nvidia.com/gpu.product",
+        f"kubectl get node {shlex.quote(name)} -L nvidia.com/mig.config -L nvidia.com/gpu.product",
     )
 
 
@@ -164,5 +176,5 @@ def _wrong(name: str, change: Change) -> Trouble:
             "Restart the device plugin and GPU Feature Discovery on this node; they read the GPUs anew.",
             "If it still disagrees, let mig-manager apply the layout again by deleting its pod on this node.",
         ),
-        f"kubectl get node {name} -o jsonpath='{{.status.allocatable}}'",
+        f"kubectl get node {shlex.quote(name)} -o jsonpath='{{.status.allocatable}}'",
     )

@@ -10,8 +10,11 @@ Undone by the exact earlier value (`mig_restoring`).
 
 from __future__ import annotations
 
+import shlex
 from datetime import datetime
 from typing import Any
+
+from django.conf import settings
 
 from apps.executions import mig_restoring
 from apps.executions.context import Context
@@ -153,11 +156,12 @@ def _stop(step: Step, facts: Facts, what: str) -> Decision:
         if before is not None
         else "There is no earlier value of mig.config to go back to: decide by hand what the node is to be"
     )
-    pod = f"kubectl get pods -A -l app=nvidia-mig-manager --field-selector spec.nodeName={node}"
+    where = shlex.quote(f"spec.nodeName={node}")
+    pod = f"kubectl -n {shlex.quote(settings.MIG_MANAGER_NAMESPACE)} get pods --field-selector {where}"
     return stop(
         reason,
-        f"See the log of mig-manager there ({pod}). {back}. Or repair the node by hand, leave the label as "
-        "it is, and resume.",
+        f"See the log of mig-manager there (its pod: {pod}). {back}. Or repair the node by hand, leave the "
+        "label as it is, and resume.",
     )
 
 
