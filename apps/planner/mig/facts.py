@@ -118,6 +118,17 @@ class MigFacts:
         ]
 
 
+def idle_gpus(snapshot: Snapshot) -> frozenset[tuple[str, int]]:
+    """(node, index) of the GPUs that can be relaid at once, because nobody can be on them."""
+    seats = MigFacts(snapshot, CostPolicy()).seats.values()
+    return frozenset(
+        (seat.node.name, seat.node.gpus[at].index)
+        for seat in seats
+        if not seat.pods and not seat.block.fixed
+        for at in seat.positions
+    )
+
+
 class NodeReading:
     """Takes one node apart into blocks."""
 

@@ -7,11 +7,13 @@ be applied. Not in here: which layouts a plan needs (planning).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 from apps.planner.inventory import Gpu, Node
 from apps.planner.mig.catalogue import MODELS
+from apps.planner.mig.facts import idle_gpus
 from apps.planner.mig.named import (
     Configs,
     Entry,
@@ -25,8 +27,9 @@ from apps.planner.mig.named import (
 )
 from apps.planner.plan import Plan, Reconfiguration
 from apps.planner.snapshot import Snapshot
-from apps.planner.verification_mig import find_users
 
+Idle = Callable[[], frozenset[tuple[str, int]]]
+"""(node, index) of the GPUs that nobody uses; asked for where a cut has to lie on another GPU."""
 Change = tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]]
 
 
@@ -39,9 +42,10 @@ def prefer_named(snapshot: Snapshot, plan: Plan, configs: Configs) -> Plan:
     for one in plan.reconfigurations:
         nodes.setdefault(one.node, []).append(one)
     notes: list[str] = []
+    idle = cache(lambda: idle_gpus(snapshot))
     chosen: dict[int, Reconfiguration] = {}
     for name, cuts in nodes.items():
-        found = _prefer(snapshot, snapshot.nodes[name], cuts, configs)
+        found = _prefer(idle, snapshot.nodes[name], cuts, configs)
         if found is None:
             notes.append(_line_to_add(snapshot.nodes[name], cuts, configs))
         chosen |= {one.order: one for one in found or cuts}
@@ -50,7 +54,7 @@ def prefer_named(snapshot: Snapshot, plan: Plan, configs: Configs) -> Plan:
 
 
 def _prefer(
-    snapshot: Snapshot, node: Node, cuts: Sequence[Reconfiguration], configs: Configs
+    idle: Idle, node: Node, cuts: Sequence[Reconfiguration], configs: Configs
 ) -> list[Reconfiguration] | None:
     """None where no name fits, whichever of the GPUs that are alike is cut."""
     model = MODELS[cuts[0].model]
@@ -60,14 +64,14 @@ def _prefer(
     if any(one.after_moves or one.whole_node for one in cuts):
         return None
     for _, entries in sorted(configs.items()):
-        swapped = _swap(snapshot, node, cuts, entries, present)
+        swapped = _swap(idle, node, cuts, entries, present)
         if swapped and find_named(configs, present, wanted_layouts(node, swapped), model):
             return swapped
     return None
 
 
 def _swap(
-    snapshot: Snapshot,
+    idle: Idle,
     node: Node,
     cuts: Sequence[Reconfiguration],
     entries: Sequence[Entry],
@@ -80,7 +84,7 @@ def _swap(
     wanted = {**present, **told}
     changed = sorted(changed_gpus(present, wanted))
     gpus = {gpu.index: gpu for gpu in node.gpus}
-    if any(not gpus[index].healthy or find_users(snapshot, node, gpus[index]) for index in changed):
+    if any((node.name, index) not in idle() for index in changed):
         return None
     if Counter(_change(present[index], wanted[index]) for index in changed) != Counter(
         _change(one.before, one.after) for one in cuts
