@@ -42,12 +42,12 @@ def read_mig_labels(node: Json) -> MigLabels:
     offers = {
         name: int(amount)
         for name, amount in allocatable.items()
-        if (name == WHOLE_GPU or name.startswith(MIG_PREFIX)) and str(amount).isdigit() and int(amount)
+        if (name == WHOLE_GPU or name.startswith(MIG_PREFIX)) and str(amount).isdecimal() and int(amount)
     }
     counts = {
         name.removesuffix(COUNT): int(value)
         for name, value in labels.items()
-        if name.startswith(MIG_PREFIX) and name.endswith(COUNT) and str(value).isdigit() and int(value)
+        if name.startswith(MIG_PREFIX) and name.endswith(COUNT) and str(value).isdecimal() and int(value)
     }
     paused = sorted(name.removeprefix(OPERAND) for name, value in labels.items() if value == PAUSED)
     config = labels.get(CONFIG)

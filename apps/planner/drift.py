@@ -110,7 +110,7 @@ def _counted(node: Node) -> dict[str, int]:
     return {
         name.removeprefix(MIG_PREFIX).removesuffix(".count"): int(value)
         for name, value in node.labels.items()
-        if name.startswith(MIG_PREFIX) and name.endswith(".count") and value.isdigit() and int(value)
+        if name.startswith(MIG_PREFIX) and name.endswith(".count") and value.isdecimal() and int(value)
     }
 
 

@@ -20,6 +20,11 @@ def cut(count, state="success", config="all-1g.10gb"):
     return node(labels=labels, allocatable={"nvidia.com/mig-1g.10gb": count} if count else {})
 
 
+def test_a_count_that_is_no_number_counts_nothing():
+    odd = node(labels={CONFIG: "all-1g.10gb", STATE: "success", "nvidia.com/mig-1g.10gb.count": "²"})
+    assert learn(None, odd).instances == {}
+
+
 def test_a_node_as_it_was_has_no_drift():
     assert find_drift(learn(None, node()), node()) == ()
 

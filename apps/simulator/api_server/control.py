@@ -37,7 +37,7 @@ async def answer_control(
             raise ValueError("the body must be a JSON object")
         result = action(server, data, query)
         return Answer(200, encode(await result if isinstance(result, Awaitable) else result))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, re.error) as error:
         raise bad_request(f"{path}: {error}") from None
 
 

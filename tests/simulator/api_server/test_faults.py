@@ -115,6 +115,12 @@ def test_a_fault_that_makes_no_sense_is_refused_with_a_reason(api, fault):
     assert reply.message.startswith("/_sim/faults: ")
 
 
+def test_a_request_log_asked_for_by_a_bad_expression_is_refused_with_a_reason(api):
+    reply = api.get("/_sim/requests", user_agent_regex="(")
+    assert reply.code == 400
+    assert reply.message.startswith("/_sim/requests: ")
+
+
 def test_the_request_log_tells_who_did_what(api):
     began = time.time()
     api.post(f"{NS}/configmaps", {"metadata": {"name": "a"}}, dryRun="All")

@@ -247,6 +247,19 @@ async def test_a_change_that_needs_a_reboot():
         assert manager["status"]["containerStatuses"][0]["restartCount"] == 1
 
 
+async def test_a_reboot_survives_an_api_server_that_fails_for_a_moment():
+    async with mig_cluster(n1="all-disabled") as driver:
+        boot = (await driver.node("n1"))["status"]["nodeInfo"]["bootID"]
+        await driver.fault("mig-reboot", node="n1", times=1)
+        first = {"method": "PATCH", "path_regex": "/nodes/n1/status$"}
+        await driver.relabel("n1", GPU5)
+        await driver.until_state("n1", "rebooting")
+        await driver.fault("away", action="status", code=503, times=1, match=first)
+        await driver.until_state("n1", "success")
+        assert "away" not in {fault["name"] for fault in await driver.faults()}  # it has hit
+        assert (await driver.node("n1"))["status"]["nodeInfo"]["bootID"] != boot
+
+
 async def test_somebody_else_changes_the_label_in_between():
     async with mig_cluster(n1="all-disabled") as driver:
         await driver.fault("mig-label-changed-by-other", node="n1")

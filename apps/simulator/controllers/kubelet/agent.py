@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import Any
 
 from apps.simulator.client import NODES, PODS, STRATEGIC
@@ -103,11 +104,13 @@ class NodeAgent(PodTasks):
                 task.cancel()
         self.stack.on_reboot()
         await asyncio.sleep(self.context.pace.seconds(DOWN_SECONDS))
-        client = self.context.client
-        await client.patch(NODES, "", self.name, new_boot(), subresource="status", content_type=STRATEGIC)
+        patch = partial(self.context.client.patch, NODES, "", self.name)
         body = {"metadata": {"annotations": notes_after(self.stack.setup)}}
-        node = await client.patch(NODES, "", self.name, body)
-        self._is_rebooting = False
+        try:
+            await self._insist(lambda: patch(new_boot(), subresource="status", content_type=STRATEGIC))
+            node = await self._insist(lambda: patch(body))
+        finally:
+            self._is_rebooting = False  # one that failed is begun again: the annotation still asks for it
         self.on_node(node)
         for run in list(self._runs.values()):
             self._start_again(run)

@@ -38,13 +38,12 @@ class PodTasks:
         for task in list(self._tasks):
             task.cancel()
 
-    async def _insist(self, call: Callable[[], Awaitable[Json]]) -> None:
+    async def _insist(self, call: Callable[[], Awaitable[Json]]) -> Json:
         """A kubelet outlives its API server: it repeats until it gets a real answer."""
         delay = 0.1
         while True:
             try:
-                await call()
-                return
+                return await call()
             except ApiError as error:
                 if error.status < 500 and error.status != 429:
                     raise
