@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rest_framework import serializers
 
 from apps.fragmentation.models import Report
@@ -11,7 +13,7 @@ class MilliField(serializers.FloatField):
     """Thousandths of a GPU. An expected value over what is wanted, so it has a fraction; three digits of it
     are told, since more would be noise."""
 
-    def to_representation(self, value: float) -> float:
+    def to_representation(self, value: float) -> Any:
         return round(float(super().to_representation(value)), 3)
 
 

@@ -6,6 +6,7 @@ from datetime import datetime
 
 import pytest
 
+from apps.accounts import conditions
 from apps.accounts.models import RoleGrant
 from apps.accounts.services import grant_role
 from apps.fragmentation.tasks import measure_snapshots
@@ -303,6 +304,16 @@ def test_what_has_not_changed_is_not_sent_again(caller, east, path):
         see(east, picture(pods=[]))
         measure_snapshots()
         assert ask(first["ETag"]).status_code == 200
+
+
+def test_after_an_upgrade_everything_is_sent_again(caller, east, monkeypatch):
+    see(east)
+    ada = caller("ada", "viewer")
+    before = ada.get("gpus/", cluster="east")["ETag"]
+    monkeypatch.setattr(conditions, "program_digest", lambda: "of the next release")
+    known = {"if-none-match": before}
+    answer = ada.client.get("/api/v1/gpus/", {"cluster": "east"}, headers=known)
+    assert (answer.status_code, answer["ETag"] == before) == (200, False)
 
 
 @pytest.mark.parametrize(
