@@ -126,7 +126,8 @@ def test_pods_that_want_mig_instances_have_their_shape_and_lead_to_a_layout(plan
     client = log_in(planner)
     page = text_of(client.get(QUEUE))
     assert "3 workloads pending · 6 MIG instances wanted" in page
-    assert "video-gen media 1 × 7g.80gb" in page
+    assert "video-gen media 2 pods, each waits by itself;" in page
+    assert "for the first 2 × 7g.80gb" in page
     assert "No MIG instance" in page
     assert "It wants 1 x 7g.80gb (no open node offers any)." in page
     form = client.get(f"{QUEUE}?find=video-gen").content.decode()
