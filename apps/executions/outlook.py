@@ -12,3 +12,9 @@ def tell_outlook(execution: Execution, *, is_touched: bool) -> str:
         return f"Plan {plan.pk} does not fit the cluster any more: to go on, ask for a new one."
     until = f" until {plan.expires_at:%Y-%m-%d %H:%M} UTC" if plan.expires_at is not None else ""
     return f"Plan {plan.pk} stays approved{until}: an operator can start it again."
+
+
+def as_sentence(text: str) -> str:
+    """With a stop at its end, for more to follow: what a person gave as the reason may have none."""
+    text = text.strip()
+    return text if not text or text.endswith((".", "!", "?", "…")) else f"{text}."

@@ -24,7 +24,7 @@ from apps.executions.errors import HeldByPolicy, LostLease, WrongState
 from apps.executions.flow import Ledger, is_finished, is_relaying, steps_to_run
 from apps.executions.models import Execution
 from apps.executions.openings import begin_running
-from apps.executions.outlook import tell_outlook
+from apps.executions.outlook import as_sentence, tell_outlook
 from apps.executions.permission import keep_to_policy
 from apps.executions.preflight import examine
 from apps.executions.states import TERMINAL, ExecutionState
@@ -78,7 +78,8 @@ def _end_untouched(lease: locks.Lease, reason: str) -> None:
     }
     if execution.state in ends and not execution.steps.exists():
         ended = ends[State(execution.state)]
-        ledger.move_execution(lease, ended, f"{execution.state_reason} Nothing was touched. {reason}".strip())
+        words = f"{as_sentence(execution.state_reason)} Nothing was touched. {reason}"
+        ledger.move_execution(lease, ended, words.strip())
 
 
 def _visit(lease: locks.Lease, limit: float) -> None:

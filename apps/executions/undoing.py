@@ -17,7 +17,7 @@ from apps.executions.flow import (
     steps_to_land,
 )
 from apps.executions.models import Step
-from apps.executions.outlook import tell_outlook
+from apps.executions.outlook import as_sentence, tell_outlook
 from apps.executions.states import ExecutionState, StepKind, StepState
 from apps.executions.stepping import NeedsPerson, advance_each, reload, settle_eviction, undo_step
 
@@ -89,7 +89,7 @@ def _close(context: Context) -> None:
     is_cancelled = execution.state == ExecutionState.CANCELLING
     ended = ExecutionState.CANCELLED if is_cancelled else ExecutionState.ROLLED_BACK
     words = f"{words} Holds, gates, taints and cordons of ours are released. {outlook}"
-    reason = f"{execution.state_reason} {words}"
+    reason = f"{as_sentence(execution.state_reason)} {words}"
     outcome = {**execution.outcome, "not_undone": moved, "layouts_kept": kept}
     ledger.move_execution(context.lease, ended, reason.strip(), outcome=outcome)
 

@@ -190,3 +190,24 @@ def test_only_a_running_execution_says_what_a_pause_would_do(viewer, running):
     assert "<b>Pause</b>" in log_in(viewer).get(page_of(running)).content.decode()
     Execution.objects.filter(pk=running.pk).update(state="paused")
     assert "<b>Pause</b>" not in log_in(viewer).get(page_of(running)).content.decode()
+
+
+def test_after_a_roll_back_nothing_counts_as_done_and_no_promise_was_broken(viewer, operator, running):
+    steps = running.steps
+    steps.update(state="superseded")
+    steps.filter(kind__in=["cordon_node", "hold_target"]).update(state="compensated")
+    landed = steps.filter(move=1)
+    landed.filter(kind__in=["evict_pod", "await_replacement"]).update(state="verified")
+    Execution.objects.filter(pk=running.pk).update(
+        state="rolled_back",
+        state_reason="r.tanaka: drill. No pod was moved.",
+        outcome={"not_undone": [], "layouts_kept": []},
+        finished_at=timezone.now(),
+    )
+    page = text_of(log_in(viewer).get(page_of(running)))
+    assert f"2 of {steps.count()} steps done" in page
+    assert f"{steps.filter(state='compensated').count()} undone" in page
+    assert f"1 of {steps.exclude(move=0).values('move').distinct().count()} moves done" in page
+    assert "It was rolled back. r.tanaka: drill. No pod was moved." in page
+    assert "did not do what it promised" not in page
+    assert page.count("No pod was moved") == 1

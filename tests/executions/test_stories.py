@@ -181,6 +181,7 @@ def test_stopped_at_any_point_nothing_of_ours_is_left_behind(stage, stop, kind, 
     carry(execution)
     ended = {"cancel": ExecutionState.CANCELLED, "roll_back": ExecutionState.ROLLED_BACK}[stop]
     assert execution.state == ended, stage.told(execution)
+    assert execution.state_reason.startswith("omar: changed our minds. ")
     assert stage.traces() == []
     assert len(execution.outcome["not_undone"]) == len(stage.evicted())
     assert not Claim.objects.exists()

@@ -115,12 +115,16 @@ class Blocked:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
+    """done: seen in the cluster and left there. undone: taken back. dropped: not needed (any more)."""
+
     picture: SafeString
     done: int
     total: int
     running: int
     blocked: int
     pending: int
+    undone: int
+    dropped: int
     moves_done: int
     moves: int
 
@@ -135,15 +139,17 @@ def count_progress(steps: Sequence[Step]) -> Progress:
     for step in steps:
         if step.move:
             moves[step.move].append(step)
-    done = sum(all(step.state in DONE for step in mine) for mine in moves.values())
+    done = sum(_has_moved((step.kind, step.state) for step in mine) for mine in moves.values())
     label = f"{states['v']} of {len(steps)} steps done, {states['r']} under way, {states['b']} blocked"
     return Progress(
-        draw_progress(states, "vrbp", label),
+        draw_progress(states, "vrbpud", label),
         states["v"],
         len(steps),
         states["r"],
         states["b"],
         states["p"],
+        states["u"],
+        states["d"],
         done,
         len(moves),
     )
@@ -151,7 +157,7 @@ def count_progress(steps: Sequence[Step]) -> Progress:
 
 def _bucket(step: Step) -> str:
     if step.state in DONE:
-        return "v"
+        return {StepState.COMPENSATED: "u", StepState.SUPERSEDED: "d"}.get(StepState(step.state), "v")
     return "r" if step.state in UNDER_WAY else "b" if step.state in STUCK else "p"
 
 
@@ -171,7 +177,14 @@ def list_moves(
 
 
 def _is_done(row: MoveRow) -> bool:
-    return bool(row.cells) and all(cell is not None and cell.state in DONE for cell in row.cells)
+    return None not in row.cells and _has_moved((cell.kind, cell.state) for cell in row.cells if cell)
+
+
+def _has_moved(steps: Iterable[tuple[str, str]]) -> bool:
+    """By kind and state: its pod stands at its new place, and nothing of the move is open."""
+    states = dict(steps)
+    has_landed = states.get(StepKind.AWAIT_REPLACEMENT) == StepState.VERIFIED
+    return has_landed and all(state in DONE for state in states.values())
 
 
 def node_kinds(steps: Iterable[Step]) -> list[StepKind]:

@@ -8,6 +8,13 @@ from dataclasses import dataclass
 from apps.executions.models import Execution
 from apps.executions.states import TERMINAL, ExecutionState
 
+STOPPED = {
+    ExecutionState.CANCELLED: ("warn", "x", "It was cancelled."),
+    ExecutionState.ROLLED_BACK: ("warn", "x", "It was rolled back."),
+    ExecutionState.FAILED: ("bad", "oct", "It failed before anything was touched."),
+}
+"""What somebody stopped on purpose broke no promise."""
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -22,21 +29,16 @@ class Result:
 
 def tell_outcome(execution: Execution) -> Result | None:
     """None while nothing has been compared and the execution is still open."""
-    outcome = execution.outcome
-    if outcome:
-        promised, found = outcome.get("promised", []), outcome.get("found", [])
-        lost = outcome.get("differences", [])
-        if outcome.get("matches"):
+    outcome, state = execution.outcome, ExecutionState(execution.state)
+    promised, found = outcome.get("promised", []), outcome.get("found", [])
+    lost = outcome.get("differences", [])
+    if state in STOPPED:
+        tone, symbol, head = STOPPED[state]
+        return Result(tone, symbol, head, execution.state_reason, promised, found, lost)
+    if "matches" in outcome:
+        if outcome["matches"]:
             return Result("ok", "ok", "It did what it promised.", "", promised, found, lost)
         return Result("bad", "oct", "It did not do what it promised.", "", promised, found, lost)
-    if execution.state not in TERMINAL:
+    if state not in TERMINAL:
         return None
-    heads = {
-        ExecutionState.CANCELLED: ("warn", "x", "It was cancelled."),
-        ExecutionState.ROLLED_BACK: ("warn", "x", "It was rolled back."),
-        ExecutionState.FAILED: ("bad", "oct", "It failed before anything was touched."),
-    }
-    tone, symbol, head = heads.get(
-        ExecutionState(execution.state), ("warn", "tri", "It ended without a comparison.")
-    )
-    return Result(tone, symbol, head, execution.state_reason)
+    return Result("warn", "tri", "It ended without a comparison.", execution.state_reason)

@@ -150,10 +150,10 @@ def _told(row: Execution) -> Told:
 def act(request: HttpRequest, cluster: str, number: int, verb: str) -> HttpResponse:
     row = _find(request, cluster, number)
     known = {
-        "pause": (services.pause, "It pauses: nothing new is started."),
-        "resume": (services.resume, "It goes on."),
-        "cancel": (services.cancel, "It is being cancelled."),
-        "roll-back": (services.roll_back, "It is being rolled back."),
+        "pause": (services.pause, "You paused it: nothing new is started."),
+        "resume": (services.resume, "You resumed it."),
+        "cancel": (services.cancel, "You cancelled it."),
+        "roll-back": (services.roll_back, "You asked to roll it back."),
     }
     if verb not in known:
         raise Http404(f"nobody can {verb} an execution")
