@@ -16,7 +16,7 @@ from apps.clusters.models import Cluster, Snapshot
 from apps.pending import asking
 from apps.planner.snapshot import Snapshot as Picture
 from apps.planner.unblocking import tell_unblocking
-from apps.planner.waiting import WaitingWorkload
+from apps.planner.waiting import TOO_LARGE, WaitingWorkload
 
 FRESH_SECONDS = 30.0
 REST = 20
@@ -26,8 +26,8 @@ REMEMBERED = 256
 MOST_ASKED = 5
 """So many different workloads at the head of the queue are asked about with the queue itself; the rest when
 somebody simulates."""
-NOT_PLANNED = ("fits", "gated", "gang-incomplete")
-"""Reasons that no plan changes: what waits only for its turn, its gate or its other members."""
+NOT_PLANNED = ("fits", "gated", "gang-incomplete", TOO_LARGE)
+"""Reasons that no plan changes: its turn, its gate, its other members, or that no node is so large."""
 _lock = threading.Lock()
 _asking = threading.Lock()
 _told: OrderedDict[tuple[object, ...], Unblocking] = OrderedDict()

@@ -18,7 +18,7 @@ from apps.planner.queue_unlock import QueueUnlock
 from apps.planner.rooms import free_room
 from apps.planner.snapshot import Snapshot
 from apps.planner.unlock import Found, unlock_group
-from apps.planner.waiting import WaitingWorkload, explain_pending, missing_members
+from apps.planner.waiting import TOO_LARGE, WaitingWorkload, explain_pending, missing_members
 from apps.planner.wording import (
     describe_hand_overs,
     describe_moves,
@@ -100,7 +100,7 @@ def plan_unlock(
 def _unlock_one(board: Board, waiting: WaitingWorkload, max_moves: int, deadline: Deadline) -> Plan:
     snapshot = board.snapshot
     pods = [snapshot.pods[uid] for uid in waiting.pods]
-    obstacle = find_obstacle(snapshot, waiting.key, pods)
+    obstacle = find_obstacle(snapshot, waiting.key, pods) or _too_large(waiting)
     if obstacle:
         return Plan(Goal.UNLOCK, refused=(Refusal(waiting.key, obstacle),), sentence=obstacle)
     found = unlock_group(board, ClearingTable(board, deadline), pods, max_moves, deadline)
@@ -114,7 +114,8 @@ def _unlock_all(board: Board, waiting: Sequence[WaitingWorkload], max_moves: int
     refused: list[Refusal] = []
     candidates: list[WaitingWorkload] = []
     for one in waiting:
-        obstacle = find_obstacle(snapshot, one.key, [snapshot.pods[uid] for uid in one.pods])
+        pods = [snapshot.pods[uid] for uid in one.pods]
+        obstacle = find_obstacle(snapshot, one.key, pods) or _too_large(one)
         if obstacle:
             refused.append(Refusal(one.key, obstacle))
         else:
@@ -137,6 +138,11 @@ def find_obstacle(snapshot: Snapshot, key: str, pods: Sequence[Pod]) -> str:
     if missing:
         return f"The gang lacks {missing} of its members; room would not let it start."
     return ""
+
+
+def _too_large(waiting: WaitingWorkload) -> str:
+    """What no node could hold if it were empty needs no search for moves."""
+    return waiting.sentence if waiting.reason_code == TOO_LARGE else ""
 
 
 def _refuse(board: Board, waiting: WaitingWorkload, max_moves: int, deadline: Deadline) -> Plan:

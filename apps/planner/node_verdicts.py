@@ -24,7 +24,9 @@ Flags = npt.NDArray[np.bool_]
 @dataclass(slots=True)
 class Verdict:
     """What the nodes say to one pod's shape. main: the reason that most often comes first on nodes
-    that the pod's fixed wishes allow, else the most frequent one."""
+    that the pod's fixed wishes allow, else the most frequent one. free_gpus, models, most_on_a_node: of
+    those nodes. free_elsewhere: on the others of that model (of all models, where those have several).
+    has_larger: whether one of the others has more GPUs than any of those."""
 
     counts: Counter[str] = field(default_factory=Counter)
     fits: list[str] = field(default_factory=list)
@@ -32,6 +34,9 @@ class Verdict:
     best_node: str = ""
     best_free: int = 0
     models: Counter[str] = field(default_factory=Counter)
+    free_elsewhere: int = 0
+    most_on_a_node: int = 0
+    has_larger: bool = False
     main: Reason | None = None
 
 
@@ -55,6 +60,9 @@ class NodeTable:
             [0 if room.by_device else room.left.get(room.node.gpu_resource, 0) for room in self.rooms],
             dtype=np.int64,
         )
+        self.model = np.array([room.node.model for room in self.rooms], dtype=object)
+        offered = [room.node.allocatable.get(room.node.gpu_resource, 0) for room in self.rooms]
+        self.offered = np.array(offered, dtype=np.int64)
         self.pods_left = np.array([room.left.get("pods", 1) for room in self.rooms], dtype=np.int64)
         self._left: dict[str, Ints] = {}
         self._enough: dict[int, Ints] = {WHOLE: self.free}
@@ -135,9 +143,16 @@ class NodeTable:
         return self._enough[milli]
 
     def _find_free_gpus(self, verdict: Verdict, eligible: Flags) -> None:
-        free = np.where(eligible, np.where(self.by_device, self.free, np.maximum(self.counted, 0)), 0)
+        all_free = np.where(self.by_device, self.free, np.maximum(self.counted, 0))
+        free = np.where(eligible, all_free, 0)
         verdict.free_gpus = int(free.sum())
         verdict.models = Counter(self.rooms[at].node.model for at in np.flatnonzero(eligible))
+        others = ~eligible
+        verdict.most_on_a_node = int(self.offered[eligible].max(initial=0))
+        verdict.has_larger = bool((self.offered[others] > verdict.most_on_a_node).any())
+        if len(verdict.models) == 1:
+            others &= self.model == next(iter(verdict.models))
+        verdict.free_elsewhere = int(all_free[others].sum())
         if verdict.free_gpus:
             at = int(np.argmax(free))
             verdict.best_free, verdict.best_node = int(free[at]), self.names[at]

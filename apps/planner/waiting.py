@@ -50,6 +50,8 @@ QUEUE_LABELS = (
     "scheduling.volcano.sh/queue-name",
     "volcano.sh/queue-name",
 )
+TOO_LARGE = "too-large"
+"""Reason code of what no node could hold even if it were empty."""
 UNCHANGEABLE = (Reason.SELECTOR, Reason.AFFINITY, Reason.NO_SUCH_GPU, Reason.TAINT)
 
 
@@ -59,7 +61,7 @@ class WaitingWorkload:
 
     since: when the first of them was created. node_counts: reason -> number of nodes (a node may
     have several reasons). free_gpus: on the nodes it may run on at all; best_node_free: most
-    free GPUs on one of them.
+    free GPUs on one of them; free_elsewhere: on the other nodes.
     profiles: MIG instances that one of its pods asks for. queue: of the queue controller that its pods name.
     """
 
@@ -75,6 +77,7 @@ class WaitingWorkload:
     sentence: str
     node_counts: Mapping[str, int] = field(default_factory=dict)
     free_gpus: int = 0
+    free_elsewhere: int = 0
     best_node: str = ""
     best_node_free: int = 0
     model: str = ""
@@ -149,6 +152,7 @@ def _explain(
         sentence=sentence,
         node_counts=dict(sorted(verdict.counts.items(), key=lambda entry: (-entry[1], entry[0]))),
         free_gpus=verdict.free_gpus,
+        free_elsewhere=verdict.free_elsewhere,
         best_node=verdict.best_node,
         best_node_free=verdict.best_free,
         model=verdict.models.most_common(1)[0][0] if len(verdict.models) == 1 else "",
@@ -196,13 +200,7 @@ def _say_single(rooms: Rooms, pod: Pod, verdict: Verdict) -> tuple[str, str]:
     if main is None:
         return "unknown", "No node takes it."
     if demand.gpus and main is Reason.GPU:
-        if verdict.free_gpus < demand.gpus:
-            return (
-                "not-enough-gpus",
-                f"It wants {demand.gpus} {_gpu_word(demand.gpus, verdict)}, "
-                f"{verdict.free_gpus or 'none'} {'is' if verdict.free_gpus == 1 else 'are'} free.",
-            )
-        return "gpus-scattered", f"{_free_words(verdict)}, the best node has {verdict.best_free}."
+        return _say_gpus(demand.gpus, verdict)
     if main in (Reason.LINK, Reason.LINK_UNKNOWN, Reason.HOLDERS_UNKNOWN):
         wish = demand.link or LinkClass.NODE
         if main is Reason.LINK:
@@ -214,6 +212,18 @@ def _say_single(rooms: Rooms, pod: Pod, verdict: Verdict) -> tuple[str, str]:
     if main in UNCHANGEABLE:
         return CODES[main], f"None of the {len(rooms.by_node)} nodes may run it: {main}."
     return CODES[main], f"No node of {total} takes it; most often: {main}."
+
+
+def _say_gpus(wanted: int, verdict: Verdict) -> tuple[str, str]:
+    if verdict.most_on_a_node < wanted:
+        where = " that it may use" if verdict.has_larger else ""
+        largest = f"the largest has {verdict.most_on_a_node}"
+        return TOO_LARGE, f"No node{where} has {wanted} GPUs; {largest}."
+    if verdict.free_gpus >= wanted:
+        return "gpus-scattered", f"{_free_words(verdict)}, the best node has {verdict.best_free}."
+    verb = "is" if verdict.free_gpus == 1 else "are"
+    free = f"{verdict.free_gpus or 'none'} {verb} free{free_where(verdict.free_elsewhere)}"
+    return "not-enough-gpus", f"It wants {wanted} {_gpu_word(wanted, verdict)}, {free}."
 
 
 def _say_mig(rooms: Rooms, pod: Pod) -> str:
@@ -231,7 +241,13 @@ def _say_mig(rooms: Rooms, pod: Pod) -> str:
 
 def _free_words(verdict: Verdict) -> str:
     verb = "is" if verdict.free_gpus == 1 else "are"
-    return f"{verdict.free_gpus} {_gpu_word(verdict.free_gpus, verdict)} {verb} free"
+    word = _gpu_word(verdict.free_gpus, verdict)
+    return f"{verdict.free_gpus} {word} {verb} free{free_where(verdict.free_elsewhere)}"
+
+
+def free_where(elsewhere: int) -> str:
+    """Said wherever more is free than is counted, since other pages tell all of it."""
+    return " on nodes that it may use" if elsewhere else ""
 
 
 def _gpu_word(count: int, verdict: Verdict) -> str:

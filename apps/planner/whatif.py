@@ -79,8 +79,8 @@ class Verdict:
 
 
 def rank_nodes(snapshot: Snapshot, shape: Shape) -> tuple[Verdict, ...]:
-    """The best node first: those that take it by score, then those that lack room, then those that a
-    fixed rule keeps from it."""
+    """The best node first: those that take it by score, then those that lack room, then those that could
+    never take it: a fixed rule keeps them from it, or they are too small even when empty."""
     return _rank(snapshot, pod_of(snapshot, shape), Wish(shape.model, shape.memory_mib))
 
 
@@ -181,12 +181,17 @@ def _rank(snapshot: Snapshot, pod: Pod, wish: Wish) -> tuple[Verdict, ...]:
     fitting = Fitting(rooms)
     verdicts = [_judge(fitting, pod, snapshot.nodes[name], wish) for name in rooms.by_node]
     instances = [profile_resource(profile) for profile in asked_profiles(pod)]
+    demand = rooms.demand(pod)
+    # A node can be cut anew for instances that it does not offer yet; nothing else grows.
+    least = [(name, amount) for name, amount in demand.resources if name not in instances]
+    least += [(demand.gpu_resource, demand.gpus)] if demand.gpus else []
 
     def rank(verdict: Verdict) -> tuple[object, ...]:
         if verdict.fits:
             return (0, -verdict.score, verdict.node)
-        is_hopeless = any(rule.rule in FIXED for rule in verdict.broken)
         offered = snapshot.nodes[verdict.node].allocatable
+        is_small = any(offered.get(name, 0) < amount for name, amount in least)
+        is_hopeless = is_small or any(rule.rule in FIXED for rule in verdict.broken)
         near = sum(offered.get(name, 0) for name in instances) if instances else verdict.free_gpus
         return (1, is_hopeless, len(verdict.broken), -near, verdict.node)
 

@@ -10,7 +10,7 @@ from apps.planner.naming import family_of
 from apps.planner.ordering import order_moves
 from apps.planner.placement import Board
 from apps.planner.plan import HandOver, Move
-from apps.planner.waiting import WaitingWorkload
+from apps.planner.waiting import WaitingWorkload, free_where
 
 
 def describe_moves(board: Board, reasons: Mapping[str, str]) -> tuple[Move, ...]:
@@ -98,7 +98,8 @@ def unlock_sentence(waiting: Sequence[WaitingWorkload], moves: int, whole_nodes:
 
 def free_words(waiting: WaitingWorkload) -> str:
     word = family_of(waiting.model) or "GPU"
-    return f"{waiting.free_gpus} {word}{' is' if waiting.free_gpus == 1 else 's are'} free"
+    verb = " is" if waiting.free_gpus == 1 else "s are"
+    return f"{waiting.free_gpus} {word}{verb} free{free_where(waiting.free_elsewhere)}"
 
 
 def free_sentence(nodes: int, moves: int, gpus: int) -> str:

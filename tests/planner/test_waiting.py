@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from apps.planner.constraints import explain_pending
+from apps.planner.defrag import plan_unlock
 from apps.planner.fitting import Reason
 from apps.planner.inventory import PodTerm, Taint
 from tests.drawing import NVLINK, cluster, running, select, waiting
@@ -36,6 +37,25 @@ def test_too_few_gpus_are_free_at_all():
     found = only("a1 aaa.\na2 aaaa", waiting("ml/train", gpus=4))
 
     assert (found.reason_code, found.sentence) == ("not-enough-gpus", "It wants 4 A100s, 1 is free.")
+
+
+def test_what_no_node_could_hold_is_told_so_first_and_needs_no_search():
+    seen = cluster("a1 ....\na2 aaaa", waiting("ml/train", gpus=16))
+    (found,) = explain_pending(seen)
+    assert (found.reason_code, found.sentence) == ("too-large", "No node has 16 GPUs; the largest has 4.")
+    plan = plan_unlock(seen, workload="ml/train", max_moves=50, deadline=lambda: False)
+    assert plan.sentence == found.sentence
+
+    closed = {"a1": {"unschedulable": True}}
+    found = only("a1 ........\na2 aaaa", waiting("ml/train", gpus=8), nodes=closed)
+    assert found.sentence == "No node that it may use has 8 GPUs; the largest has 4."
+
+
+def test_what_is_free_on_nodes_that_it_may_not_use_is_not_passed_off_as_all():
+    closed = {"a3": {"unschedulable": True}}
+    found = only("a1 aaa.\na2 aaa.\na3 ....", waiting("ml/train", gpus=2), nodes=closed)
+    assert (found.free_gpus, found.free_elsewhere) == (2, 4)
+    assert found.sentence == "2 A100s are free on nodes that it may use, the best node has 1."
 
 
 def test_a_gang_finds_room_for_some_members_only():

@@ -39,6 +39,15 @@ def test_nodes_that_take_it_come_first_the_fullest_of_them_on_top():
     assert [one.rule for one in ranked[2].broken] == ["gpus"]
 
 
+def test_nodes_that_are_too_small_even_when_empty_come_last_however_much_is_free_on_them():
+    seen = cluster("""
+        a1  ....
+        a2  aaaaaaa.
+        a3  ........
+    """)
+    assert [one.node for one in rank_nodes(seen, Shape(gpus=8))] == ["a3", "a2", "a1"]
+
+
 def test_every_rule_speaks_whether_it_is_met_or_not():
     seen = cluster(
         "a1  aa..",

@@ -17,6 +17,7 @@ REASONS_SHOWN = 4
 REASONS: Mapping[str, tuple[str, str]] = {
     "gpus-scattered": ("Fragmented", "warn"),
     "not-enough-gpus": ("Too few GPUs", "bad"),
+    "too-large": ("Larger than a node", "bad"),
     "link": ("Link class", "warn"),
     "link-unknown": ("Links unknown", "warn"),
     "cpu": ("CPU short", "warn"),
