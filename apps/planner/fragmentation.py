@@ -17,9 +17,9 @@ import numpy.typing as npt
 from apps.planner.gang_room import LargestGang, find_largest_gang
 from apps.planner.inventory import Node, Pod
 from apps.planner.movability import MovabilityRules
-from apps.planner.parts import CAUSES, Parts, count_free_blocks, measure_parts, parts_to_dict
+from apps.planner.parts import CAUSES, Parts, count_free_blocks, is_whole_node, measure_parts, parts_to_dict
 from apps.planner.resources import asks_gpu
-from apps.planner.rooms import Room, free_room, is_free_node
+from apps.planner.rooms import Room, free_room
 from apps.planner.snapshot import Snapshot
 from apps.planner.workload import Workload, choose_workload, live_workload
 
@@ -147,8 +147,8 @@ def measure_rooms(rooms: list[Room], workload: Workload) -> Causes:
 
 
 def count_free_nodes(snapshot: Snapshot) -> dict[str, int]:
-    """Free nodes by their number of GPUs, largest first."""
-    sizes = Counter(len(node.gpus) for node in snapshot.nodes.values() if is_free_node(snapshot, node))
+    """Free nodes whose GPUs are all to be had whole, by their number of GPUs, largest first."""
+    sizes = Counter(len(node.gpus) for node in snapshot.nodes.values() if is_whole_node(snapshot, node))
     return {str(size): sizes[size] for size in sorted(sizes, reverse=True)}
 
 

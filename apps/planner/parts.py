@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.planner.gang_room import LargestGang, count_groups, find_largest_gang
-from apps.planner.inventory import LinkClass
+from apps.planner.inventory import LinkClass, Node
+from apps.planner.mig.use import single_profile
 from apps.planner.rooms import Room, is_free_node
 from apps.planner.snapshot import Snapshot
 
@@ -60,6 +61,17 @@ def count_free_blocks(rooms: Iterable[Room]) -> dict[str, int]:
     return {str(size): blocks[size] for size in BLOCKS}
 
 
+def is_whole_node(snapshot: Snapshot, node: Node) -> bool:
+    """A free node whose GPUs a pod can get all, each whole: none is unhealthy, cut by MIG or shared."""
+    offered = node.allocatable.get(node.gpu_resource, len(node.gpus))
+    return (
+        is_free_node(snapshot, node)
+        and offered == len(node.gpus)
+        and not single_profile(node)
+        and all(gpu.healthy and not gpu.instances for gpu in node.gpus)
+    )
+
+
 def measure_parts(
     snapshot: Snapshot, rooms: Sequence[Room], table: Ints, least: Ints, weight: int, stranded_by: str
 ) -> Parts:
@@ -72,7 +84,7 @@ def measure_parts(
     def measure_rows(rows: list[int]) -> PartFragmentation:
         here = [rooms[row] for row in rows]
         sums = table[rows].sum(axis=0)
-        free = Counter(len(room.node.gpus) for room in here if is_free_node(snapshot, room.node))
+        free = Counter(len(room.node.gpus) for room in here if is_whole_node(snapshot, room.node))
         return PartFragmentation(
             nodes=len(here),
             fragmentation_milli=int(sums[:-1].sum()) / weight if weight else 0.0,

@@ -11,6 +11,9 @@ import pytest
 from django.urls import reverse
 
 from apps.accounts.models import Role
+from apps.dashboard.reading.measures import Measures
+from apps.dashboard.reading.picture import count_totals, view_nodes
+from apps.planner.fragmentation import measure
 from tests.dashboard.conftest import log_in, make_cluster, make_person, make_picture
 from tests.dashboard.pictures import Board, forty_nodes
 
@@ -284,3 +287,25 @@ def test_a_group_of_hundreds_has_columns_of_fixed_width(viewer, cluster):
         board.node(f"gpu-{number:03}", ". . . .")
     make_picture(cluster, board.snapshot())
     assert 'class="group long brief"' in log_in(viewer).get(GRID).content.decode()
+
+
+def test_what_is_schedulable_is_held_free_whole_or_in_cut_and_shared_gpus(viewer, cluster):
+    board = Board(now=time.time())
+    product = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb"}
+    single = board.node(
+        "n-1", "ma ma", labels=product, mig_strategy="single", allocatable={"nvidia.com/gpu": 14}
+    )
+    for _ in range(9):
+        board.pod("LS", single, 1)
+    board.node("n-2", ". .", shares_per_gpu=4, sharing="time-slicing", allocatable={"nvidia.com/gpu": 8})
+    board.node("n-3", ". . .", allocatable={"nvidia.com/gpu": 3})
+    snapshot = board.snapshot()
+    make_picture(cluster, snapshot)
+    page = text_of(log_in(viewer).get(GRID))
+    totals = count_totals(view_nodes(snapshot, Measures()))
+    assert totals.free == 3
+    assert 1000 * totals.schedulable == totals.used_milli + 1000 * totals.free + totals.rest_milli
+    assert "3 free whole, 3.2 in GPUs cut by MIG or shared: idle, or not told" in page
+    assert "3 free, 1 whole" in page
+    assert measure(snapshot).free_nodes == {"3": 1}
+    assert re.search(r"Workloads, by GPUs held.*lora-sweep MIG", page), "instances are no GPUs"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from apps.planner.inventory import Gpu, Node, Pod
 from apps.planner.mig.models import MigModel
 from apps.planner.mig.nodes import offered_profiles
-from apps.planner.mig.use import model_of
+from apps.planner.mig.use import model_of, single_profile
 
 _PROFILE = re.compile(r"(\d+)g\.(\d+)gb")
 
@@ -42,7 +42,8 @@ class Part:
 class Occupancy:
     """free: positions known to be free and healthy. unsure: healthy positions of which some hold the
     `unplaced` pods (uid, milli-GPU), or of which `withheld` are cut by MIG, nobody tells which.
-    free_count: free GPUs, known also when their positions are not. is_told: some source tells who
+    free_count: GPUs that a pod could get whole, known also when their positions are not; none where the
+    node offers slots or instances under the same name. is_told: some source tells who
     holds which device."""
 
     size: int
@@ -64,7 +65,10 @@ class Occupancy:
 
 
 def asked_milli(node: Node, pod: Pod) -> int:
-    """What the pod asks of this node's GPUs, in milli-GPU; 0 for MIG instances and for pods without GPUs."""
+    """What the pod asks of this node's GPUs, in milli-GPU; 0 for MIG instances, also where they go by the
+    name of whole GPUs, and for pods without GPUs."""
+    if single_profile(node):
+        return 0
     units = pod.requests.get(node.gpu_resource, 0) if node.gpu_resource else 0
     if pod.gpu_milli < 1000:
         return pod.gpu_milli * max(units, 1)
@@ -94,7 +98,7 @@ def occupy(node: Node, pods: Sequence[Pod]) -> Occupancy:
         cut_by_mig=frozenset(place for place, gpu in enumerate(node.gpus) if gpu.instances),
         unsure=open_places if are_seats_open else (),
         unplaced=unplaced,
-        free_count=max(0, len(open_places) - hidden - withheld),
+        free_count=0 if _offers_parts(node) else max(0, len(open_places) - hidden - withheld),
         withheld=withheld,
         is_told=node.holdings is not None,
     )
@@ -102,10 +106,16 @@ def occupy(node: Node, pods: Sequence[Pod]) -> Occupancy:
 
 def _count_withheld(node: Node) -> int:
     """GPUs that look whole but are not offered whole, since MIG has cut them: which ones nobody tells."""
-    if not offered_profiles(node):
-        return 0
     looks_whole = sum(gpu.healthy and not gpu.instances for gpu in node.gpus)
+    if single_profile(node):
+        return looks_whole
+    if not offered_profiles(node) and node.mig_strategy != "single":
+        return 0
     return max(0, looks_whole - node.allocatable.get(node.gpu_resource, 0))
+
+
+def _offers_parts(node: Node) -> bool:
+    return node.allocatable.get(node.gpu_resource, 0) > len(node.gpus)
 
 
 def _read_holdings(node: Node, known: set[str]) -> tuple[dict[str, list[int]], dict[int, tuple[Part, ...]]]:

@@ -52,6 +52,11 @@ class Totals:
         return self.used_milli / 1000 / self.schedulable if self.schedulable else 0.0
 
     @property
+    def rest_milli(self) -> int:
+        """Schedulable, but neither held nor to be had whole."""
+        return max(0, 1000 * (self.schedulable - self.free) - self.used_milli)
+
+    @property
     def less(self) -> str:
         """What the schedulable number leaves out, in words."""
         parts = (

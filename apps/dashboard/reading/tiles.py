@@ -31,6 +31,7 @@ def tell_tiles(
         "measures": measures,
         "used": amount(totals.used_milli),
         "used_percent": f"{totals.used_share * 100:.0f}",
+        "used_note": _used_note(totals),
         "shares": (totals.used_share, share),
         "stranded": amount((stranded or 0) * 1000),
         "idle": amount((measures.idle_gpus or 0) * 1000),
@@ -41,6 +42,13 @@ def tell_tiles(
 
 def is_gpu_waited_for(picture: Snapshot) -> bool:
     return any(asks_gpu(pod) for pod in picture.pending_pods)
+
+
+def _used_note(totals: Totals) -> str:
+    """What of the schedulable GPUs is not allocated."""
+    free = f"{totals.free:,} free whole"
+    rest = totals.rest_milli
+    return f"{free}, {amount(rest)} in GPUs cut by MIG or shared: idle, or not told" if rest >= 50 else free
 
 
 def _stranded_note(measures: Measures, is_waited_for: bool) -> str:
