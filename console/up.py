@@ -19,13 +19,14 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from console.children import Child, StartFailed
+from console.children import RESTARTS_ALLOWED, RESTARTS_COUNTED_SECONDS, Child, StartFailed
 from console.embedded import EmbeddedServer, EmbeddedServerFailed, free_port, start_postgres, start_valkey
 from console.place import DEFAULT_FOLDER, ROOT, Place, PlaceIsTaken, PlaceUnusable
 
 SIMULATED, OWN = "demo", "own"
 USUAL_PORT = 8000
 USUAL_SCENE = "fragmented"
+SERVERS = (("postgres", start_postgres), ("valkey", start_valkey))
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -41,6 +42,7 @@ class Console:
         self.place = Place(Path(options.data))
         self.servers: list[EmbeddedServer] = []
         self.children: list[Child] = []
+        self.server_restarts: list[float] = []
         self.environment: dict[str, str] = {}
         self.prometheus = ""  # of the simulated cluster
 
@@ -63,10 +65,22 @@ class Console:
                 if child.exit_status is not None:
                     say(f"{child.name} ended with {child.exit_status}; starting it again (log: {child.log}).")
                     child.start_again()
-            for server in self.servers:
+            for position, server in enumerate(self.servers):
                 if server.process.poll() is not None:
-                    raise StartFailed(f"{server.name} ended by itself; see {self.place.folder}.")
+                    self.servers[position] = self._start_again(server)
             time.sleep(0.5)
+
+    def _start_again(self, server: EmbeddedServer) -> EmbeddedServer:
+        """On its old port, where the children look for it; what it kept is on disk. Raises StartFailed, where
+        it keeps ending."""
+        now = time.monotonic()
+        recent = [at for at in self.server_restarts if now - at < RESTARTS_COUNTED_SECONDS]
+        self.server_restarts = [*recent, now]
+        if len(self.server_restarts) > RESTARTS_ALLOWED:
+            raise StartFailed(f"{server.name} keeps ending; see {self.place.folder / server.name}.")
+        say(f"{server.name} ended by itself; starting it again.")
+        start = dict(SERVERS)[server.name]
+        return start(self.place.folder / server.name, port=server.port)
 
     def stop(self) -> None:
         for child in reversed(self.children):
@@ -79,10 +93,7 @@ class Console:
 
     def _start_servers(self) -> None:
         urls = {}
-        for variable, name, start in (
-            ("DATABASE_URL", "postgres", start_postgres),
-            ("REDIS_URL", "valkey", start_valkey),
-        ):
+        for variable, (name, start) in zip(("DATABASE_URL", "REDIS_URL"), SERVERS, strict=True):
             if variable not in os.environ:
                 self.servers.append(start(self.place.folder / name))
             urls[variable] = os.environ.get(variable) or self.servers[-1].url

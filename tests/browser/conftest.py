@@ -63,6 +63,15 @@ def console_server(transactional_db):
     connection.close_pool()
 
 
+def wait_for_stream(page) -> None:
+    """Until the page hears of events: what is told before is told in vain."""
+    deadline = time.monotonic() + 20
+    while not page.streams:
+        assert time.monotonic() < deadline, "the page opened no stream of events"
+        page.wait_for_timeout(50)
+    page.wait_for_timeout(200)
+
+
 @pytest.fixture
 def open_page(chromium, console_server):
     """open_page(person, path, dark=False, width=1440): a page of a logged-in person that must stay clean:
@@ -94,6 +103,8 @@ def open_page(chromium, console_server):
                 or page.complaints.append(f"another host was asked: {request.url}")
             ),
         )
+        page.streams = []
+        page.on("response", lambda answer: "/events/" in answer.url and page.streams.append(answer.url))
         page.goto(path)
         return page
 

@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 
 from apps.clusters.queries import latest_snapshot, open_snapshot
 from apps.dashboard.prepared import prepare_grid
+from tests.browser.conftest import wait_for_stream
 from tests.browser.test_pages import GRID
 from tests.dashboard.conftest import make_cluster, make_person, make_picture
 
@@ -124,10 +125,10 @@ def test_a_new_picture_is_drawn_in_place(person, open_page, cluster):
     snapshot = open_snapshot(row)
     gone = next(uid for uid, pod in snapshot.pods.items() if pod.node_name == "a100-08")
     left = {uid: pod for uid, pod in snapshot.pods.items() if uid != gone}
-    page.wait_for_timeout(500)
+    wait_for_stream(page)
     newer = make_picture(cluster, replace(snapshot, pods=left, taken_at=time.time()))
     prepare_grid(snapshot_id=newer.pk)
-    expect(page.locator("#now")).to_contain_text("6 of 8 free", timeout=8000)
+    expect(page.locator("#now")).to_contain_text("6 of 8 free", timeout=20_000)
     expect(page.locator("#age")).to_contain_text(f"snapshot {newer.pk}")
     expect(page.locator("#inspect h2")).to_have_text("a100-08")
     assert page.evaluate("window.notReloaded")
@@ -143,9 +144,9 @@ def test_nothing_changes_its_place_under_the_keys(person, open_page, cluster):
     snapshot = open_snapshot(latest_snapshot(cluster))
     pod = next(one for one in snapshot.pods.values() if one.node_name == "l40s-01")
     taken = {**snapshot.pods, "new": replace(pod, uid="new", name="new-1", node_name="l40s-08")}
-    page.wait_for_timeout(500)
+    wait_for_stream(page)
     prepare_grid(snapshot_id=make_picture(cluster, replace(snapshot, pods=taken, taken_at=time.time())).pk)
-    expect(page.locator("#now")).to_contain_text("3 of 4 free", timeout=8000)
+    expect(page.locator("#now")).to_contain_text("3 of 4 free", timeout=20_000)
     expect(first).to_contain_text("l40s-08")
     page.locator("#find").focus()
     expect(first).not_to_contain_text("l40s-08")

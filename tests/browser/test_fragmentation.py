@@ -15,6 +15,7 @@ from apps.fragmentation.models import Report
 from apps.plans import services
 from apps.plans.computing import compute_draft
 from apps.plans.queries import current_version
+from tests.browser.conftest import wait_for_stream
 from tests.dashboard.conftest import make_cluster, make_person, make_picture
 from tests.dashboard.pictures import forty_nodes
 
@@ -132,7 +133,7 @@ def test_the_first_report_fills_an_empty_page(console_server, open_page):
     page = open_page(person, PAGE)
     expect(page.get_by_role("heading", name="No snapshot of this cluster yet")).to_be_visible()
     expect(page.locator("#charts")).to_be_hidden()
-    page.wait_for_timeout(800)
+    wait_for_stream(page)
     make_picture(cluster)
     publish(cluster.name, "fragmentation", {})
     drawn(page)

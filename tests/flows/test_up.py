@@ -6,9 +6,11 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from pathlib import Path
 
 import psutil
 import pytest
@@ -38,6 +40,8 @@ def test_it_gets_ready_ends_cleanly_and_starts_again_with_its_data(tmp_path, end
         )
         assert second.returncode == 2
         assert "already runs" in second.stderr
+        if ending == signal.SIGINT:
+            servers_come_back(process, ready["url"])
         family = family_of(process)
         end(process, ending)
         assert process.returncode == 0
@@ -69,6 +73,27 @@ def _told(process: psutil.Process) -> str:
         return "" if is_over else f"{process.pid} {process.status()} {' '.join(process.cmdline())[-80:]}"
     except psutil.NoSuchProcess:
         return ""
+
+
+def servers_come_back(process: subprocess.Popen, url: str) -> None:
+    """Killed, the database and the broker are started again where the others look for them."""
+    servers = [
+        child
+        for child in psutil.Process(process.pid).children()
+        if Path(child.exe()).name in ("postgres", "valkey-server")
+    ]
+    assert len(servers) == 2
+    for server in servers:
+        server.kill()
+    psutil.wait_procs(servers, timeout=10)
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            with urllib.request.urlopen(url + "readyz", timeout=20):
+                return
+        except urllib.error.URLError:
+            assert time.monotonic() < deadline, "the console did not get ready again"
+            time.sleep(0.3)
 
 
 def attempts_until_locked(url: str) -> int:
