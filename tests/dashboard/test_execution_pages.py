@@ -211,3 +211,15 @@ def test_after_a_roll_back_nothing_counts_as_done_and_no_promise_was_broken(view
     assert "It was rolled back. r.tanaka: drill. No pod was moved." in page
     assert "did not do what it promised" not in page
     assert page.count("No pod was moved") == 1
+
+
+def test_a_refetch_brings_the_counts_of_the_navigation_with_it(viewer, running):
+    client = log_in(viewer)
+    badge = '<span id="count-executions" class="count" title="1 under way"'
+    assert f"{badge}>" in client.get(page_of(running)).content.decode()
+    asked = {"headers": {"hx-request": "true"}}
+    assert f'{badge} hx-swap-oob="true">1<' in client.get(page_of(running), **asked).content.decode()
+    Execution.objects.filter(pk=running.pk).update(state="succeeded", finished_at=timezone.now())
+    assert '<span id="count-executions" hx-swap-oob="true"></span>' in (
+        client.get(page_of(running), **asked).content.decode()
+    )

@@ -170,6 +170,7 @@ def show(
         "live_template": f"pages/{name}_live.html",
         "is_fragment": is_fragment,
         "may": accounts.actions_on(request.user, cluster) if cluster else frozenset(),
+        "counted_links": partial(_counted_links, cluster),
         **_limits(cluster),
         **(context or {}),
     }
@@ -225,13 +226,22 @@ def _counts(cluster: Cluster | None, waiting: int | None) -> dict[str, int]:
     }
 
 
+def _counted_links(cluster: Cluster | None) -> list[Link]:
+    """For refetches of pages on which people wait for these numbers to change."""
+    counts = _counts(cluster, None)
+    return [Link(text, "", count=count, counts=_counted(text, count)) for text, count in counts.items()]
+
+
+def _counted(text: str, count: int) -> str:
+    return COUNTED.get(text, ("", ""))[count != 1]
+
+
 def _navigation(
     request: HttpRequest, cluster: Cluster | None, here: str, counts: Mapping[str, int]
 ) -> list[Section]:
     def link(text: str, route: str, *args: Any) -> Link:
         count = counts.get(text, 0)
-        words = COUNTED.get(text, ("", ""))
-        return Link(text, reverse(route, args=args), text == here, count, words[count != 1])
+        return Link(text, reverse(route, args=args), text == here, count, _counted(text, count))
 
     sections = []
     if cluster is not None:
