@@ -6,7 +6,8 @@ ClusterError
 ├── AlreadyRegistered  the same cluster is registered under another name
 ├── BadName            no name for a cluster
 ├── ConnectionFailed   the cluster does not answer, or not as it should
-└── BadDump            a file is no dump of a cluster
+├── BadDump            a file is no dump of a cluster
+└── InUse              it cannot be removed
 """
 
 from __future__ import annotations
@@ -31,3 +32,6 @@ class ConnectionFailed(ClusterError): ...
 
 
 class BadDump(ClusterError): ...
+
+
+class InUse(ClusterError): ...

@@ -3,6 +3,7 @@
 from django.urls import path
 
 from apps.dashboard.views import (
+    cluster_changes,
     executions,
     exports,
     exports_mig,
@@ -25,6 +26,7 @@ urlpatterns = [
     path("clusters/", governing.cluster_list, name="clusters"),
     path("clusters/dumps/", governing.add_dump, name="dumps"),
     path("clusters/<slug:cluster>/", grid.grid, name="grid"),
+    path("clusters/<slug:cluster>/change/<slug:verb>/", cluster_changes.change, name="cluster-change"),
     path("clusters/<slug:cluster>/picture.json", grid.picture_json, name="grid-picture"),
     path("clusters/<slug:cluster>/grid.csv", exports.grid_csv, name="grid-csv"),
     path("clusters/<slug:cluster>/grid.json", exports.grid_json, name="grid-json"),

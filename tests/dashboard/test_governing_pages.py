@@ -5,9 +5,11 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import transaction
 
 from apps.accounts.models import Role
+from apps.audit.models import AuditEntry
 from apps.audit.services import record
 from apps.clusters.models import Cluster
-from tests.dashboard.conftest import log_in, make_cluster, make_person
+from apps.plans.models import Plan
+from tests.dashboard.conftest import log_in, make_cluster, make_person, make_picture
 from tests.dashboard.test_grid_pages import text_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -77,6 +79,55 @@ def test_a_kubeconfig_that_cannot_be_used_is_one_clear_line(admin, name, kubecon
     assert line in text_of(page)
     assert page.content.decode().count('role="alert"') == 1
     assert not Cluster.objects.exists()
+
+
+def test_a_refused_kubeconfig_keeps_what_was_typed_and_shows_nothing_of_a_file(admin):
+    client = log_in(admin)
+    page = client.post("/clusters/", {"name": "gpu-new", "kubeconfig": "typed: [here"}, follow=True)
+    assert 'value="gpu-new"' in page.content.decode()
+    assert "typed: [here</textarea>" in page.content.decode()
+    upload = SimpleUploadedFile("config", b"secret: [token")
+    page = client.post("/clusters/", {"name": "gpu-new", "file": upload}, follow=True)
+    assert 'value="gpu-new"' in page.content.decode()
+    assert "secret: [token</textarea>" not in page.content.decode()
+
+
+def test_an_admin_stops_and_starts_watching_and_nobody_else(admin, viewer, cluster):
+    client, watched = log_in(admin), Cluster.objects.filter(is_active=True)
+    address = f"/clusters/{cluster.name}/change/"
+    assert "Look after a cluster" not in text_of(log_in(viewer).get("/clusters/"))
+    assert "you may not administer" in text_of(log_in(viewer).post(f"{address}leave/", follow=True)).lower()
+    assert watched.exists()
+    assert "is not watched any more" in text_of(client.post(f"{address}leave/", follow=True))
+    assert not watched.exists()
+    assert "Start watching" in text_of(client.get("/clusters/"))
+    client.post(f"{address}watch/")
+    assert watched.exists()
+    refused = client.post(f"{address}credential/", {"kubeconfig": "no: [kubeconfig"}, follow=True)
+    assert refused.content.decode().count('role="alert"') == 1
+    assert client.post(f"{address}explode/").status_code == 404
+
+
+def test_a_dump_is_removed_unless_there_are_plans_for_it(admin, cluster):
+    client = log_in(admin)
+    dump = make_cluster("monday")
+    Cluster.objects.filter(pk=dump.pk).update(source=Cluster.Source.DUMP)
+    make_picture(dump)
+    kept = make_cluster("tuesday")
+    Cluster.objects.filter(pk=kept.pk).update(source=Cluster.Source.DUMP)
+    make_picture(kept)
+    Plan.objects.create(cluster=kept, title="t", created_by=admin, edited_by=admin)
+    assert "is removed" in text_of(client.post("/clusters/monday/change/remove/", follow=True))
+    assert "there are plans for it" in text_of(client.post("/clusters/tuesday/change/remove/", follow=True))
+    assert "is a connected cluster" in text_of(
+        client.post("/clusters/gpu-east-1/change/remove/", follow=True)
+    )
+    assert set(Cluster.objects.values_list("name", flat=True)) == {"tuesday", "gpu-east-1"}
+    assert kept.snapshots.exists()
+    assert (
+        AuditEntry.objects.filter(action="cluster.removed").values_list("cluster", flat=True).get()
+        == "monday"
+    )
 
 
 def test_a_binary_or_huge_file_is_refused_with_a_line(admin):

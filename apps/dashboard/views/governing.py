@@ -24,9 +24,9 @@ from apps.clusters.models import Cluster
 from apps.dashboard.reading.problems import tell_problems
 from apps.dashboard.reading.times import age_of
 from apps.dashboard.views.shell import page, refuse, show, tell
+from apps.dashboard.views.uploads import keep_upload, kubeconfig_of
 
 ENTRIES_A_PAGE = 100
-LONGEST_KUBECONFIG = 256 * 1024
 
 
 @page
@@ -78,38 +78,45 @@ def _filter(entries: Any, wanted: dict[str, str]) -> Any:
 @page
 @require_http_methods(["GET", "HEAD", "POST"])
 def cluster_list(request: HttpRequest) -> HttpResponse:
-    if request.method == "POST":
-        return _add_cluster(request)
+    return _add_cluster(request) if request.method == "POST" else _show_clusters(request)
+
+
+def _show_clusters(request: HttpRequest, **wanted: str) -> HttpResponse:
+    """wanted: what was sent and refused, to be mended."""
     rows = []
     for cluster in clusters.visible_clusters(request.user):
         snapshot = clusters.latest_snapshot(cluster)
         age = age_of(snapshot.taken_at if snapshot else None, is_live=cluster.is_live)
         rows.append((cluster, age, tell_problems(cluster)))
+    looked_after = accounts.clusters_visible_to(request.user, Action.ADMINISTER)
     return show(
         request,
         "clusters",
         title="Clusters",
         here="Clusters",
         live_on="every 10s",
-        context={"rows": rows, "may_add": accounts.may(request.user, Action.ADMINISTER, None)},
+        context={
+            "rows": rows,
+            "may_add": accounts.may(request.user, Action.ADMINISTER, None),
+            "looked_after": [cluster for cluster, _, _ in rows if cluster.pk in looked_after],
+            "wanted": wanted,
+        },
     )
 
 
 def _add_cluster(request: HttpRequest) -> HttpResponse:
-    """The kubeconfig comes as a file or as text; it is never shown again."""
-    upload = request.FILES.get("file")
-    text = request.POST.get("kubeconfig", "")
+    """The kubeconfig comes as a file or as text. Of a refused one the text that was typed stays in its form;
+    what stood in a file is not shown."""
+    name, text = request.POST.get("name", "").strip(), request.POST.get("kubeconfig", "")
     try:
-        if upload is not None:
-            text = _read_upload(upload)
         cluster = cluster_services.register_cluster(
-            actor=request.user, name=request.POST.get("name", "").strip(), kubeconfig=text
+            actor=request.user, name=name, kubeconfig=kubeconfig_of(request)
         )
     except NotVisible:
         raise
     except (Denied, cluster_errors.ClusterError) as error:
         refuse(request, error)
-        return redirect("clusters")
+        return _show_clusters(request, name=name, kubeconfig=text)
     tell(
         request,
         f"Cluster {cluster.name} is registered (Kubernetes {cluster.version}). Its first picture follows.",
@@ -123,39 +130,18 @@ def add_dump(request: HttpRequest) -> HttpResponse:
     """Files that kubectl wrote become a cluster to look at, or the next snapshot of one."""
     if request.method != "POST":
         return redirect("clusters")
-    files = request.FILES.getlist("files")
+    files, name = request.FILES.getlist("files"), request.POST.get("name", "").strip()
     try:
         with TemporaryDirectory() as folder:
-            paths = [_keep(upload, Path(folder) / str(number)) for number, upload in enumerate(files)]
-            cluster = cluster_services.register_dump(
-                actor=request.user, name=request.POST.get("name", "").strip(), paths=paths
-            )
+            paths = [keep_upload(upload, Path(folder) / str(number)) for number, upload in enumerate(files)]
+            cluster = cluster_services.register_dump(actor=request.user, name=name, paths=paths)
     except NotVisible:
         raise
     except (Denied, cluster_errors.ClusterError) as error:
         refuse(request, error)
-        return redirect("clusters")
+        return _show_clusters(request, dump=name)
     tell(request, f"The dump is shown as {cluster.name}.")
     return redirect("grid", cluster.name)
-
-
-def _keep(upload: Any, path: Path) -> tuple[str, Path]:
-    """Where the upload lies now, and what its sender calls it."""
-    with path.open("wb") as kept:
-        for chunk in upload.chunks():
-            kept.write(chunk)
-    return str(upload.name)[:120], path
-
-
-def _read_upload(upload: Any) -> str:
-    if upload.size > LONGEST_KUBECONFIG:
-        raise cluster_errors.BadKubeconfig(f"the file has {upload.size:,} bytes: that is no kubeconfig")
-    try:
-        return upload.read().decode()
-    except UnicodeDecodeError as error:
-        raise cluster_errors.BadKubeconfig(
-            "the file is no UTF-8 text: export the kubeconfig again"
-        ) from error
 
 
 @page
