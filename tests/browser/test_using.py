@@ -12,6 +12,7 @@ from apps.clusters.notices import publish
 from apps.clusters.queries import latest_snapshot, open_snapshot
 from apps.clusters.services import note_watch_error
 from apps.executions.models import Execution
+from apps.plans import services
 from apps.plans.models import Plan
 from tests.browser.conftest import wait_for_stream
 from tests.browser.test_pages import GRID, console
@@ -231,4 +232,26 @@ def test_a_shape_is_asked_by_the_form_and_stays_in_the_address(console, open_pag
     expect(page.locator(".callout")).to_contain_text("4 GPUs, NVLink:")
     page.reload()
     expect(page.get_by_label("GPUs a pod")).to_have_value("4")
+    assert page.complaints == []
+
+
+def test_a_page_that_asks_by_itself_leaves_no_part_behind_when_an_event_makes_it_ask_too(console, open_page):
+    plan = services.request_plan(actor=console["planner"], cluster=console["cluster"], goal="mig")
+    page, held = open_page(console["planner"], f"{GRID}plans/{plan.pk}/"), []
+    expect(page.locator("#live")).to_contain_text("Computing…")
+
+    def hold_the_first(route):
+        if held:
+            route.continue_()
+        held.append(route)
+
+    page.route(f"**/plans/{plan.pk}/", hold_the_first)
+    with page.expect_request(f"**/plans/{plan.pk}/"):
+        pass
+    page.evaluate('document.body.dispatchEvent(new Event("missed"))')
+    page.wait_for_timeout(1000)
+    with page.expect_response(f"**/plans/{plan.pk}/"):
+        held[0].continue_()
+    page.wait_for_timeout(500)
+    assert len(held) > 1
     assert page.complaints == []
