@@ -260,3 +260,16 @@ def test_shared_gpus_are_drawn_as_slots(viewer, mig):
     page = shown_on(viewer, "/clusters/gpu-east-1/nodes/ts-02/")
     assert "4 slots a GPU, 3 of 8 in use" in page
     assert "Which slot is on which GPU is not told on this node" in page
+
+
+def test_nodes_that_are_not_cut_are_one_line_a_model_until_asked_for(viewer, cluster):
+    board = Board(now=time.time())
+    for number in range(28):
+        mig_node(board, f"whole-{number:02}", ". . . .")
+    mig_node(board, "cut-01", "mc")
+    make_picture(cluster, board.snapshot())
+    client = log_in(viewer)
+    page = client.get(MIG)
+    assert "A100-80GB : 28 nodes with 112 GPUs, none cut. Show them" in text_of(page)
+    assert page.content.decode().count('<li id="m-') == 1
+    assert client.get(f"{MIG}?only=whole").content.decode().count('<li id="m-') == 20

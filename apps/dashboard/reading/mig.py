@@ -13,7 +13,6 @@ from apps.clusters.queries import answer_about
 from apps.dashboard.drawings.mig import draw_gpu
 from apps.dashboard.reading.marks import Mark
 from apps.dashboard.reading.nodes import State, state_of
-from apps.dashboard.reading.plain import visible
 from apps.dashboard.reading.words import listing, plural
 from apps.pending import queries as pending
 from apps.planner.inventory import Node
@@ -228,37 +227,6 @@ def _say_who(one: InstanceUse, names: Mapping[str, str]) -> str:
 
 def _say_use(use: Use) -> str:
     return {Use.HELD: "in use, by whom is not told", Use.FREE: "free", Use.UNKNOWN: "holder unknown"}[use]
-
-
-def find_nodes(nodes: Sequence[MigNode], *, model: str, only: str, text: str) -> list[MigNode]:
-    """only: one of ONLY. text: of the node's name, model, pool, profile, config or state."""
-    wanted = text.strip().lower()
-    return [
-        one
-        for one in nodes
-        if (not model or (one.use.model is not None and one.use.model.name == model))
-        and ONLY[only][1](one)
-        and (not wanted or wanted in _haystack(one))
-    ]
-
-
-def _haystack(one: MigNode) -> str:
-    node, change = one.node, one.change
-    words = [node.name, node.model, node.pool, change.config, change.state, one.state.word, *one.use.offered]
-    return visible(" ".join(words)).lower()
-
-
-def _has_free(one: MigNode) -> bool:
-    return bool(one.use.idle) or any(gpu.uncut for gpu in one.use.gpus)
-
-
-ONLY = {
-    "": ("All that can be cut", lambda one: True),
-    "cut": ("In use by MIG", lambda one: one.is_used),
-    "free": ("With instances free or slices uncut", _has_free),
-    "changing": ("Being changed, or stuck", lambda one: one.change.is_under_way or one.change.is_broken),
-    "untold": ("Holders or layout not told", lambda one: bool(tell_untold(one.use))),
-}
 
 
 def tell_demand(look: MigLook) -> str:

@@ -14,8 +14,9 @@ from apps.clusters import queries as clusters
 from apps.clusters.models import Cluster
 from apps.dashboard.reading.callout import open_plan_with_goal
 from apps.dashboard.reading.look import look_at
-from apps.dashboard.reading.mig import ONLY, MigLook, draw_node, find_nodes, look_at_mig, tell_demand
+from apps.dashboard.reading.mig import MigLook, draw_node, look_at_mig, tell_demand
 from apps.dashboard.reading.mig_change import STAGES, find_since, list_running
+from apps.dashboard.reading.mig_choice import ONLY, UNTOLD_MODEL, find_nodes, fold_whole
 from apps.dashboard.reading.mig_legal import read_legal
 from apps.dashboard.reading.mig_trouble import list_troubles
 from apps.dashboard.reading.problems import tell_problems
@@ -107,11 +108,14 @@ def _nodes(picture: Picture, look: MigLook, wishes: Wishes) -> dict[str, Any]:
     found = find_nodes(look.nodes, model=wishes.model, only=wishes.only, text=wishes.find)
     # What is cut or wanted stands first; a long tail of whole GPUs does not hide it.
     found.sort(key=lambda one: (not one.change.is_broken, not one.is_used, one.node.name))
-    shown = Paginator(found, LENGTH).get_page(wishes.page)
+    listed, folded = (found, []) if wishes.query else fold_whole(found)
+    shown = Paginator(listed, LENGTH).get_page(wishes.page)
     marks = look_at(picture).marks
     names = {pod.uid: pod.key for one in shown for pod in picture.pods_on(one.node.name)}
     return {
         "rows": [draw_node(one, marks, names) for one in shown],
+        "folded": folded,
+        "untold_model": UNTOLD_MODEL,
         "shown": shown,
         "found": len(found),
     }
