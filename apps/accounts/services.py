@@ -114,13 +114,42 @@ def revoke_role(*, user: User, role: str, cluster: Model | None = None, actor: U
     if actor is not None:
         authorize(actor, Action.ADMINISTER, cluster, subject=user)
     # Two admins who revoke each other at the same moment must not both succeed.
-    everywhere = RoleGrant.objects.select_for_update().filter(role=Role.ADMIN, cluster__isnull=True)
-    holders = {grant.user_id for grant in everywhere.order_by("pk")}
-    if cluster is None and role == Role.ADMIN and holders == {user.pk}:
-        raise LastAdmin(f"{user} is the last admin of the whole console: make somebody else admin first")
+    holders = _lock_admins()
+    if cluster is None and role == Role.ADMIN:
+        _refuse_last(user, holders)
     gone, _ = RoleGrant.objects.filter(user=user, role=role, cluster_id=_id(cluster)).delete()
     if gone:
         _record_role(actor, "role.revoked", user, role, cluster)
+
+
+@denials_recorded()
+@transaction.atomic(durable=True)
+def set_person_active(*, user: User, is_active: bool, actor: User | None = None) -> None:
+    """Switch a person off, who then opens nothing by session or token, or on again; his roles stay.
+
+    Raises LastAdmin rather than leave the console without any admin.
+    """
+    if actor is not None:
+        authorize(actor, Action.ADMINISTER, None, subject=user)
+    holders = _lock_admins()
+    if not is_active:
+        _refuse_last(user, holders)
+    if User.objects.filter(pk=user.pk).exclude(is_active=is_active).update(is_active=is_active):
+        action = "person.switched-on" if is_active else "person.switched-off"
+        audit.record(actor=actor, action=action, subject=user, detail={"username": user.username})
+
+
+def _lock_admins() -> set[int]:
+    """Ids of those active people who administer the whole console, who stay so until the transaction ends."""
+    rows = RoleGrant.objects.select_for_update(of=("self",)).filter(role=Role.ADMIN, cluster__isnull=True)
+    list(rows.order_by("pk"))
+    active = RoleGrant.objects.filter(role=Role.ADMIN, cluster__isnull=True, user__is_active=True)
+    return set(active.values_list("user_id", flat=True))
+
+
+def _refuse_last(user: User, holders: set[int]) -> None:
+    if holders == {user.pk}:
+        raise LastAdmin(f"{user} is the last admin of the whole console: make somebody else admin first")
 
 
 def _record_role(actor: User | None, action: str, user: User, role: str, cluster: Model | None) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.sessions.backends.db import SessionStore
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
+from apps.accounts.errors import LoginTooOld
 from apps.accounts.models import User
 
 KEY = "logged_in_at"
@@ -25,6 +27,18 @@ def logged_in_at(request: HttpRequest) -> datetime | None:
     """The login that this very session began with; None for a session that tells none."""
     text = request.session.get(KEY)
     return datetime.fromisoformat(text) if text else None
+
+
+def require_recent_login(request: HttpRequest, act: str) -> None:
+    """Raises LoginTooOld unless this very session began within TOKEN_LOGIN_MAX_AGE_SECONDS."""
+    at = logged_in_at(request)
+    if at is None or at < timezone.now() - timedelta(seconds=settings.TOKEN_LOGIN_MAX_AGE_SECONDS):
+        raise LoginTooOld(
+            f"your login is too long ago to {act}: log out, log in again, then repeat it",
+            actor=request.user,
+            action=act,
+            subject="users",
+        )
 
 
 def person_of_session(session_key: str | None) -> User | None:

@@ -12,6 +12,7 @@ from apps.dashboard.views import (
     grid,
     mig,
     node,
+    people,
     plans,
     policies,
     queue,
@@ -61,7 +62,8 @@ urlpatterns = [
         "clusters/<slug:cluster>/executions/<int:number>/<slug:verb>/", executions.act, name="execution-act"
     ),
     path("audit/", governing.audit_list, name="audit"),
-    path("people/", governing.people, name="people"),
+    path("people/", people.people, name="people"),
+    path("people/<int:number>/<slug:verb>/", people.change, name="person-change"),
     path("tokens/", tokens.token_list, name="tokens"),
     path("tokens/<int:number>/revoke/", tokens.revoke, name="token-revoke"),
     path("reference/", reference.reference, name="reference"),

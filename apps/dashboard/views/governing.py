@@ -1,8 +1,7 @@
-"""Audit, clusters and users: who did what, what is watched, who may do what."""
+"""Audit and clusters: who did what, what is watched."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,7 +12,6 @@ from django.views.decorators.http import require_http_methods
 
 from apps.accounts import queries as accounts
 from apps.accounts.errors import Denied, NotVisible
-from apps.accounts.models import RoleGrant, User
 from apps.accounts.rights import Action
 from apps.accounts.services import authorize
 from apps.audit import queries as audit
@@ -142,16 +140,3 @@ def add_dump(request: HttpRequest) -> HttpResponse:
         return _show_clusters(request, dump=name)
     tell(request, f"The dump is shown as {cluster.name}.")
     return redirect("grid", cluster.name)
-
-
-@page
-def people(request: HttpRequest) -> HttpResponse:
-    """Who may do what where; for admins of the whole console."""
-    authorize(request.user, Action.ADMINISTER, None, subject="users")
-    roles: dict[int, list[str]] = defaultdict(list)
-    for grant in RoleGrant.objects.select_related("cluster").order_by("role", "cluster__name"):
-        roles[grant.user_id].append(
-            f"{grant.role} on {grant.cluster.name if grant.cluster else 'every cluster'}"
-        )
-    rows = [(person, roles[person.pk]) for person in User.objects.order_by("username")]
-    return show(request, "people", title="Users", here="Users", live_on="never", context={"people": rows})
