@@ -49,7 +49,7 @@ def history(console_server):
 
 def drawn(page):
     """Waits until all four charts stand."""
-    expect(page.locator(".plot.js-plotly-plot")).to_have_count(4, timeout=15_000)
+    expect(page.locator(".plot.js-plotly-plot")).to_have_count(4, timeout=45_000)
     expect(page.locator("[data-figure=now] .bars .point")).to_have_count(8)
     return page
 

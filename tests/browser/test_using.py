@@ -206,17 +206,17 @@ def test_an_execution_moves_on_the_page_while_somebody_looks(console, open_page)
 
 def test_a_simulation_opens_by_the_keyboard_and_stays_open_through_a_new_snapshot(console, open_page):
     page = open_page(console["planner"], f"{GRID}queue/")
-    expect(page.locator(".unblock")).to_contain_text("makes room on", timeout=20_000)
+    expect(page.locator(".unblock")).to_contain_text("makes room on", timeout=45_000)
     page.get_by_role("link", name="Simulate llama-70b").focus()
     page.keyboard.press("Enter")
-    expect(page.locator("#room")).to_contain_text("No fewer would do.", timeout=20_000)
+    expect(page.locator("#room")).to_contain_text("No fewer would do.", timeout=45_000)
     assert "simulate=default%2Fllama-70b" in page.url
     page.locator("#rules-h800-08 summary").click()
     picture = open_snapshot(latest_snapshot(console["cluster"]))
     spare = next(uid for uid, pod in picture.pods.items() if pod.node_name == "npu-04")
     pods = {uid: pod for uid, pod in picture.pods.items() if uid != spare}
     row = make_picture(console["cluster"], replace(picture, pods=pods, taken_at=time.time()))
-    expect(page.locator("#age")).to_contain_text(f"snapshot {row.pk}", timeout=20_000)
+    expect(page.locator("#age")).to_contain_text(f"snapshot {row.pk}", timeout=45_000)
     expect(page.locator("#rules-h800-08")).to_contain_text("The node is Ready.")
     expect(page.locator("#rules-h800-08")).to_have_attribute("open", "")
     assert page.complaints == []
