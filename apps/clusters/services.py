@@ -36,6 +36,7 @@ from apps.kube import kubeconfig as kubeconfigs
 from apps.planner.snapshot import Snapshot as Picture
 
 Check = Callable[[Cluster], None]
+TAKEN_WORDS = ("dumps",)  # they stand in an address where a cluster's name would
 REGISTRATION_LOCK = 0x636C75737465
 """Key of the advisory lock that puts registrations in a row."""
 
@@ -259,6 +260,8 @@ def prune_snapshots(*, cluster_id: int) -> int:
 def _check_name(name: str) -> None:
     if not name or len(name) > 63 or slugify(name) != name:
         raise BadName(f"{name[:80]!r} is no name for a cluster: use lower-case letters, digits and dashes.")
+    if name in TAKEN_WORDS:
+        raise BadName(f"{name!r} is a word of the console's own addresses: choose another name.")
 
 
 def _read(text: str, allow_insecure: bool) -> kubeconfigs.Credentials:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from apps.planner.fitting import RESOURCE_REASONS, Fitting, Reason, reason_of
 from apps.planner.inventory import LinkClass, Pod
 from apps.planner.resources import Demand
-from apps.planner.rooms import WHOLE
+from apps.planner.rooms import WHOLE, is_open_node
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -25,7 +25,7 @@ Flags = npt.NDArray[np.bool_]
 class Verdict:
     """What the nodes say to one pod's shape. main: the reason that most often comes first on nodes
     that the pod's fixed wishes allow, else the most frequent one. free_gpus, models, most_on_a_node: of
-    those nodes. free_elsewhere: on the others of that model (of all models, where those have several).
+    those nodes. free_elsewhere: on the open others of that model (of all models, where those are several).
     has_larger: whether one of the others has more GPUs than any of those."""
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -60,6 +60,7 @@ class NodeTable:
             [0 if room.by_device else room.left.get(room.node.gpu_resource, 0) for room in self.rooms],
             dtype=np.int64,
         )
+        self.is_open = np.array([is_open_node(room.node) for room in self.rooms], dtype=bool)
         self.model = np.array([room.node.model for room in self.rooms], dtype=object)
         offered = [room.node.allocatable.get(room.node.gpu_resource, 0) for room in self.rooms]
         self.offered = np.array(offered, dtype=np.int64)
@@ -152,6 +153,8 @@ class NodeTable:
         verdict.has_larger = bool((self.offered[others] > verdict.most_on_a_node).any())
         if len(verdict.models) == 1:
             others &= self.model == next(iter(verdict.models))
+        # What is cordoned or away counts as free nowhere.
+        others &= self.is_open
         verdict.free_elsewhere = int(all_free[others].sum())
         if verdict.free_gpus:
             at = int(np.argmax(free))

@@ -91,5 +91,6 @@ def test_a_dump_never_takes_the_place_of_a_connected_cluster_nor_the_other_way_r
 def test_no_file_and_no_name_are_refused(tmp_path):
     with pytest.raises(BadDump, match="no file was given"):
         register_dump(actor=None, name="monday", paths=[])
-    with pytest.raises(BadName):
-        register_dump(actor=None, name="Mon day", paths=[written(tmp_path, NODE)])
+    for name in ("Mon day", "dumps"):
+        with pytest.raises(BadName):
+            register_dump(actor=None, name=name, paths=[written(tmp_path, NODE)])

@@ -95,9 +95,10 @@ def not_a_dump(folder) -> Path:
 
 def connect(page, ready, name, file) -> None:
     page.goto(ready["url"] + "clusters/")
-    page.get_by_label("Name", exact=True).fill(name)
-    page.get_by_label("Kubeconfig file").set_input_files(file)
-    page.get_by_role("button", name="Add cluster").click()
+    form = page.get_by_role("region", name="Add a cluster")
+    form.get_by_label("Name", exact=True).fill(name)
+    form.get_by_label("Kubeconfig file").set_input_files(file)
+    form.get_by_role("button", name="Add cluster").click()
 
 
 def upload(page, ready, name, file) -> None:

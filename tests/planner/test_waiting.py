@@ -52,9 +52,13 @@ def test_what_no_node_could_hold_is_told_so_first_and_needs_no_search():
 
 
 def test_what_is_free_on_nodes_that_it_may_not_use_is_not_passed_off_as_all():
+    kept = {"a3": {"taints": (Taint("gpu"),)}}
+    found = only("a1 aaa.\na2 aaa.\na3 ....", waiting("ml/train", gpus=2), nodes=kept)
+    assert (found.free_gpus, found.free_elsewhere) == (2, 4)
     closed = {"a3": {"unschedulable": True}}
     found = only("a1 aaa.\na2 aaa.\na3 ....", waiting("ml/train", gpus=2), nodes=closed)
-    assert (found.free_gpus, found.free_elsewhere) == (2, 4)
+    assert found.sentence == "2 A100s are free, the best node has 1."
+    found = only("a1 aaa.\na2 aaa.\na3 ....", waiting("ml/train", gpus=2), nodes=kept)
     assert found.sentence == "2 A100s are free on nodes that it may use, the best node has 1."
 
 
