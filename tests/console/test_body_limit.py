@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from django.conf import settings
@@ -38,7 +39,10 @@ def ask(
 
     headers = [] if announced is None else [(b"content-length", str(announced).encode())]
     headers += [(b"cookie", f"theme=dark; {cookie}".encode())] if cookie else []
-    asyncio.run(limit_bodies(application)({"type": "http", "path": path, "headers": headers}, receive, send))
+    limited = limit_bodies(application)({"type": "http", "path": path, "headers": headers}, receive, send)
+    with ThreadPoolExecutor(1) as pool:
+        # A thread of its own: in this one a browser of other tests may keep a loop running.
+        pool.submit(asyncio.run, limited).result()
     if sent[0]["status"] == 413:
         problem = json.loads(sent[1]["body"])
         assert (problem["status"], problem["instance"]) == (413, path)
