@@ -78,10 +78,10 @@ def test_a_new_report_moves_the_charts_and_keeps_the_zoom(history, open_page):
     button = page.get_by_role("button", name="Whole range")
     expect(button).to_be_visible()
     zoomed = page.evaluate(FROM)
-    page.wait_for_timeout(2500)
+    wait_for_stream(page)
     left = {uid: pod for uid, pod in history["full"].pods.items() if pod.node_name != "a100-07"}
     make_picture(history["cluster"], replace(history["full"], pods=left, taken_at=time.time()))
-    expect(page.locator("dd", has_text="1 × 8, NVLink")).to_be_visible(timeout=10_000)
+    expect(page.locator("dd", has_text="1 × 8, NVLink")).to_be_visible(timeout=45_000)
     page.wait_for_timeout(3000)
     assert page.evaluate(NEWEST) == 8
     assert page.evaluate(FROM) == zoomed
