@@ -12,8 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
+from apps.planner.devices import (  # noqa: F401 (one door to all of the planner's facts)
+    DeviceGroup,
+    Gpu,
+    HeldDevice,
+    Holding,
+    LinkClass,
+    MigInstance,
+    Source,
+    Topology,
+)
 from apps.planner.terms import (  # noqa: F401 (one door to all of the planner's facts)
     LabelSelector,
     NodeTerm,
@@ -26,76 +35,6 @@ from apps.planner.terms import (  # noqa: F401 (one door to all of the planner's
 
 Quantities = Mapping[str, int]
 """Resource name -> amount: "cpu" in millicores, "memory" in bytes, "pods" and extended resources counted."""
-
-
-class LinkClass(StrEnum):
-    """How closely two GPUs of one node are tied, best first. UNKNOWN is never "no link"."""
-
-    NVLINK = "nvlink"
-    PCIE_SWITCH = "pcie-switch"
-    NUMA = "numa"
-    NODE = "node"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class MigInstance:
-    """A run of memory slices on one GPU, cut to a profile such as ``3g.40gb``.
-
-    start_slice: first memory slice it occupies, 0-based (NVML's placement ``start``); None if unknown.
-    """
-
-    profile: str
-    start_slice: int | None = None
-    uuid: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Gpu:
-    """One physical device.
-
-    index: position on the node as the driver numbers it. uuid: "" where nobody tells it.
-    memory_mib: framebuffer in MiB. numa: CPU NUMA node. pcie_switch: opaque name of its switch.
-    """
-
-    index: int
-    uuid: str = ""
-    memory_mib: int | None = None
-    numa: int | None = None
-    pcie_switch: str | None = None
-    bus_id: str = ""
-    healthy: bool = True
-    instances: tuple[MigInstance, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Topology:
-    """The link matrix of one node.
-
-    links: n x n raw codes in the order of the node's GPUs ("X" on the diagonal; "NV18", "PIX",
-    "PXB", "PHB", "NODE", "SYS", other vendors' words as they come). nics: (name, NUMA node).
-    source: who said so ("nvml", "text", ...). observed_at: when, or None.
-    """
-
-    links: tuple[tuple[str, ...], ...]
-    nics: tuple[tuple[str, int | None], ...] = ()
-    nic_links: tuple[tuple[str, ...], ...] = ()
-    source: str = ""
-    observed_at: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Holding:
-    """One pod's share of one device, as some source tells it.
-
-    device: uuid of a GPU or of a MIG instance. milli: 1000 for a whole device.
-    """
-
-    pod_uid: str
-    device: str
-    milli: int = 1000
-    memory_mib: int | None = None
-    container: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +54,7 @@ class Node:
     stale_since: set when the node's own facts are older than they may be, or it is not Ready.
     warnings: one sentence for each thing that could not be read or does not agree.
     drift: one sentence for each thing that the node showed before and does not show now (`planner.drift`).
+    others: devices beside `gpus`, of another vendor or kind; shown and counted, never planned with.
     """
 
     name: str
@@ -146,6 +86,7 @@ class Node:
     stale_since: float | None = None
     warnings: tuple[str, ...] = ()
     drift: tuple[str, ...] = ()
+    others: tuple[DeviceGroup, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +103,9 @@ class Pod:
     hold: True for a paper hold of ours (never load, never moved).
     protections: one sentence for each reason why nobody may move it without a waiver.
     warnings: what could not be read.
+    devices: what its annotations and claims say it was given; empty if they say nothing.
+    claims: keys "namespace/name" of the ResourceClaims it uses.
+    reservation: True for a placeholder of a scheduler that keeps a device for the shares on it; no load.
     """
 
     uid: str
@@ -204,6 +148,9 @@ class Pod:
     volumes_pin_node: bool = False
     protections: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    devices: tuple[HeldDevice, ...] = ()
+    claims: tuple[str, ...] = ()
+    reservation: bool = False
 
     @property
     def key(self) -> str:
