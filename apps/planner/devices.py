@@ -129,6 +129,9 @@ class HeldDevice:
     uuid: of a GPU or a MIG instance; index: where only the place on the node is told. milli: share of the
     device, None where none is set (it may use the whole). memory_mib: None where none is set.
     resource: what the device is asked by, "" if untold. profile: of a MIG instance, "" for a GPU.
+    start_slice: of a MIG instance. part: the scheduler's own word for a part of the device ("2-0" of a MIG
+    geometry, "vir05_1c_8g"), "" for none. claim: key "namespace/name" of the ResourceClaim that gave it; pods
+    (and containers) with the same claim share the device, which counts once.
     """
 
     source: Source
@@ -139,3 +142,6 @@ class HeldDevice:
     container: str = ""
     resource: str = ""
     profile: str = ""
+    start_slice: int | None = None
+    part: str = ""
+    claim: str = ""

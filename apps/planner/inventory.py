@@ -105,7 +105,9 @@ class Pod:
     warnings: what could not be read.
     devices: what its annotations and claims say it was given; empty if they say nothing.
     claims: keys "namespace/name" of the ResourceClaims it uses.
-    reservation: True for a placeholder of a scheduler that keeps a device for the shares on it; no load.
+    reservation: True for a placeholder of a scheduler that keeps a device for the shares on it: no load,
+    though its `devices` say which it keeps.
+    claim_wishes: one phrase for each claim with devices: "2 of mig.nvidia.com (1g.5gb, 2g.10gb) on one GPU".
     """
 
     uid: str
@@ -151,6 +153,7 @@ class Pod:
     devices: tuple[HeldDevice, ...] = ()
     claims: tuple[str, ...] = ()
     reservation: bool = False
+    claim_wishes: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -215,8 +218,17 @@ class DisruptionBudget:
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """Pods that start together or not at all. key: "namespace/name"."""
+    """Pods that start together or not at all.
+
+    key: "namespace/name"; where PodGroups of two API groups share it, "@" and the group follow for all but
+    the first of them. api_version: of its object, "" without one. subgroups: (name, least members).
+    phase, queue: as its scheduler writes them.
+    """
 
     key: str
     min_members: int
     kind: str = "PodGroup"
+    api_version: str = ""
+    subgroups: tuple[tuple[str, int], ...] = ()
+    phase: str = ""
+    queue: str = ""
