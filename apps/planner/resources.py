@@ -42,15 +42,21 @@ WHOLE_GPU_RESOURCES = frozenset(
 VENDORS = {
     "nvidia.com": "nvidia",
     "amd.com": "amd",
-    "huawei.com": "huawei",
+    "huawei.com": "ascend",
     "cambricon.com": "cambricon",
     "hygon.com": "hygon",
     "metax-tech.com": "metax",
     "iluvatar.ai": "iluvatar",
+    "iluvatar.com": "iluvatar",
     "mthreads.com": "mthreads",
     "gpu.intel.com": "intel",
+    "habana.ai": "habana",
+    "enflame.com": "enflame",
+    "kunlunxin.com": "kunlun",
+    "birentech.com": "biren",
+    "vastaitech.com": "vastai",
 }
-DEVICE_WORDS = re.compile(r"gpu|dcu|mlu|cuda|ascend|neuron|gaudi|accel|(?<![a-z])v?(?:npu|tpu|xpu|hpu)")
+DEVICE_WORDS = re.compile(r"gpu|dcu|mlu|cuda|ascend|neuron|gaudi|accel|qaic|(?<![a-z])v?(?:npu|tpu|xpu|hpu)")
 BESIDE_DEVICES = ("monitoring", "rdma", "hostdev", "sriov", "roce")
 PARTS_OF_DEVICES = ("mem", "core", "percent", "bandwidth", "-milli", "slice", "tile", "mig-")
 

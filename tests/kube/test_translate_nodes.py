@@ -357,13 +357,13 @@ def test_the_count_of_zero_beside_an_invalid_layout_is_no_drift():
     ("resource", "vendor"),
     [
         ("amd.com/gpu", "amd"),
-        ("huawei.com/Ascend910", "huawei"),
-        ("huawei.com/Ascend910B4", "huawei"),
+        ("huawei.com/Ascend910", "ascend"),
+        ("huawei.com/Ascend910B4", "ascend"),
         ("cambricon.com/mlu370", "cambricon"),
         ("hygon.com/dcunum", "hygon"),
         ("metax-tech.com/gpu", "metax"),
         ("acme.example/npu-x1", "acme.example"),
-        ("habana.ai/gaudi", "habana.ai"),
+        ("habana.ai/gaudi", "habana"),
     ],
 )
 def test_other_vendors_are_devices_too(resource, vendor):
