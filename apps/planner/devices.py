@@ -109,7 +109,8 @@ class Topology:
 class Holding:
     """One pod's share of one device, as some source tells it.
 
-    device: `Gpu.key`, or the uuid of a MIG instance. milli: 1000 for a whole device. source: who tells it.
+    device: `Gpu.key`, or the uuid of a MIG instance. milli: 1000 for a whole device, 0 where no share of its
+    cores is set (it is held by its memory alone). source: who tells it.
     observed_at: when it was seen, None for what stands in the pod itself.
     """
 

@@ -93,6 +93,7 @@ class Node:
 class Pod:
     """A pod, by UID.
 
+    gpu_milli: of each device it asks for; 0 where it asks for a share of the memory alone (gpu_memory_mib).
     requests: effective requests (max of app containers + sidecars and each init step), with
     "pods": 1 left out. phase: as Kubernetes says. holds_resources is derived, see `is_holding`.
     workload: uid of the controller owner that recreates it, "" for a bare pod.

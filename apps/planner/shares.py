@@ -1,0 +1,101 @@
+"""What a pod asks of a node's devices: whole ones, turns, shares of cores and memory, MIG instances.
+
+The same for all accounting (ledger, rooms, pages), so that no two of them count a pod differently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from apps.planner.inventory import Node, Pod
+from apps.planner.mig.nodes import asked_profiles
+from apps.planner.mig.use import single_profile
+from apps.planner.resources import counts_devices
+
+WHOLE = 1000
+IN_TIME = frozenset({"time-slicing", "time-sharing", "mps"})
+"""Ways of sharing that deal out turns; every other one deals out cores and memory by device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """devices: of which each gives `milli` (0 where only memory is asked) and `memory_mib` (None: no share
+    of it is set). units: of the node's own resource. profiles: MIG instances."""
+
+    devices: int = 0
+    milli: int = 0
+    memory_mib: int | None = None
+    units: int = 0
+    profiles: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def is_share(self) -> bool:
+        return bool(self.devices) and (self.milli < WHOLE or self.memory_mib is not None)
+
+    def all_milli(self, shares: int = 1) -> int:
+        """shares: into how many turns a device is dealt, where it is shared in time."""
+        return self.devices * self.milli // max(shares, 1)
+
+    def __bool__(self) -> bool:
+        return bool(self.devices or self.profiles)
+
+
+NOTHING = Asked()
+
+
+def shares_in_time(node: Node) -> bool:
+    """Whether pods take turns on the node's devices: then units are slots, and nothing is divided."""
+    return node.shares_per_gpu > 1 and (not node.sharing or node.sharing.lower() in IN_TIME)
+
+
+def is_load(pod: Pod) -> bool:
+    """Paper holds and the placeholders of share schedulers hold nothing by themselves."""
+    return not pod.hold and not pod.reservation
+
+
+def asked_of(node: Node, pod: Pod) -> Asked:
+    """Of the node's main devices."""
+    if not is_load(pod):
+        return NOTHING
+    units = _units(node, pod)
+    single = single_profile(node)
+    if single:
+        return Asked(units=units, profiles={single: units} if units else {})
+    profiles = asked_profiles(pod)
+    if pod.gpu_milli < WHOLE or (pod.gpu_memory_mib is not None and (units or not profiles)):
+        if _asks_elsewhere(node, pod, units):
+            return Asked(profiles=profiles)
+        return Asked(max(units, 1), pod.gpu_milli, pod.gpu_memory_mib, units, profiles)
+    return Asked(units, WHOLE if units else 0, None, units, profiles)
+
+
+def units_of(node: Node, pod: Pod) -> int:
+    """Of the node's resource, as its kubelet counts them: none for a share of a card that is offered whole."""
+    asked = asked_of(node, pod)
+    return 0 if asked.is_share and node.shares_per_gpu <= 1 else asked.units
+
+
+def asked_of_group(resource: str, pod: Pod) -> int:
+    """Units of devices that stand beside the main ones."""
+    return pod.requests.get(resource, 0) if is_load(pod) else 0
+
+
+def _units(node: Node, pod: Pod) -> int:
+    """By any name that stands for the same cards ("nvidia.com/gpu", "nvidia.com/gpu.shared"): sold once."""
+    if not node.gpu_resource:
+        return 0
+    own = pod.requests.get(node.gpu_resource, 0)
+    if own:
+        return own
+    domain, beside = node.gpu_resource.partition("/")[0], {group.resource for group in node.others}
+    return sum(
+        amount
+        for name, amount in pod.requests.items()
+        if name.partition("/")[0] == domain and name not in beside and counts_devices(name)
+    )
+
+
+def _asks_elsewhere(node: Node, pod: Pod, units: int) -> bool:
+    """Whether its share is of another group's devices."""
+    return not units and any(pod.requests.get(group.resource) for group in node.others)
