@@ -5,30 +5,36 @@ The answer is the one that `read_mig` gives. Nothing here touches the database o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from apps.clusters.dumps import read_dump_texts
 from apps.clusters.errors import BadDump
-from apps.clusters.mig_listing_answer import answer_listing
+from apps.clusters.mig_listing_answer import Question, answer_listing
+from apps.clusters.mig_listing_checks import COMPUTE_PREFIX
+from apps.clusters.mig_node_answer import answer_node
 from apps.kube.mig_configs import BadMigConfig, ConfigEntry, find_configs
 from apps.kube.mig_listings import read_listing
-from apps.planner.inventory import Node
-from apps.planner.mig.catalogue import MODELS, warn_about
+from apps.planner.mig.catalogue import MODELS, resource_profile, warn_about
 from apps.planner.mig.devices import model_of_device
 from apps.planner.mig.layouts import Cut, why_illegal
 from apps.planner.mig.models import MigModel
 from apps.planner.mig.placing import why_unplaceable
 
-PAUSED = "paused-for-mig-change"
+EVERY = ""
+CONFIG_KEY = re.compile(r"^\s*\"?mig-configs\"?\s*:", re.MULTILINE)
 
 
-def read_mig_text(name: str, text: str, model: MigModel | None = None) -> dict[str, Any]:
-    """model: hold configurations against this one only. Raises BadDump."""
-    if "nvidia-smi" in text or "GPU " in text or "MIG " in text:
+def read_mig_text(name: str, text: str, asked: Question | None = None) -> dict[str, Any]:
+    """asked: hold it against this model only, and what is to be reached. Raises BadDump."""
+    asked = asked or Question()
+    if not CONFIG_KEY.search(text) and any(word in text for word in ("nvidia-smi", "GPU", "MIG")):
         listing = read_listing(text)
         if not listing.is_empty():
-            return answer_listing(listing, model)
+            return answer_listing(listing, asked)
+        if listing.said and "kind:" not in text:
+            raise BadDump(f"{name}: nvidia-smi lists nothing there, it said: {listing.said[0]}.")
     try:
         configs = find_configs(text)
     except BadMigConfig as error:
@@ -36,14 +42,14 @@ def read_mig_text(name: str, text: str, model: MigModel | None = None) -> dict[s
             raise BadDump(f"{name}: {error}.") from error
         configs = None
     if configs is not None:
-        return _answer_configs(configs, model)
+        return _answer_configs(configs, asked.model)
     try:
         nodes = read_dump_texts([(name, text)]).nodes
     except BadDump as error:
         raise BadDump(
             f"{name}: neither a mig-parted configuration, nor a listing of nvidia-smi, nor a node."
         ) from error
-    answers = [_answer_node(nodes[one]) for one in sorted(nodes)]
+    answers = [answer_node(nodes[one]) for one in sorted(nodes)]
     return {"kind": "nodes", "nodes": answers, **(answers[0] if len(answers) == 1 else {})}
 
 
@@ -62,7 +68,7 @@ def _answer_configs(configs: Mapping[str, tuple[ConfigEntry, ...]], model: MigMo
         "detail": {name: [_answer_entry(entry) for entry in entries] for name, entries in configs.items()},
         "valid": {name: not reason for name, reason in reasons.items()},
         "why": {name: reason for name, reason in reasons.items() if reason},
-        "warnings": _uncertain(profiles, model),
+        "warnings": [*_uncertain(profiles, model), *_risky(configs)],
     }
 
 
@@ -89,13 +95,15 @@ def why_invalid(entries: Sequence[ConfigEntry], model: MigModel | None) -> str:
 
 
 def _choose_twice(entries: Sequence[ConfigEntry]) -> bool:
-    """Whether two entries name one GPU of one model (bit n: GPU n; all bits: all GPUs)."""
+    """Whether two entries name one GPU of one model (bit n: GPU n; all bits: all GPUs). An entry without a
+    filter speaks of every model."""
     chosen: dict[str, int] = {}
     for entry in entries:
         devices = entry.devices if isinstance(entry.devices, tuple) else ()
         bits = sum(1 << device for device in devices) if entry.devices != "all" else -1
-        for pci_id in entry.filters or ("",):
-            if chosen.get(pci_id, 0) & bits:
+        for pci_id in {one.strip().upper() for one in entry.filters} or {EVERY}:
+            against = chosen if pci_id == EVERY else (pci_id, EVERY)
+            if any(chosen.get(other, 0) & bits for other in against):
                 return True
             chosen[pci_id] = chosen.get(pci_id, 0) | bits
     return False
@@ -105,6 +113,8 @@ def _why_uncuttable(entry: ConfigEntry, model: MigModel | None) -> str:
     if not entry.counts:
         return ""
     meant = {found for one in entry.filters if (found := model_of_device(one)) is not None}
+    if entry.filters and not meant:
+        return ""  # of GPUs that nobody here knows
     if model is not None and meant and model not in meant:
         return ""  # it speaks of other GPUs
     if model is not None:
@@ -115,9 +125,20 @@ def _why_uncuttable(entry: ConfigEntry, model: MigModel | None) -> str:
         )
     able = [one for one in MODELS.values() if set(entry.counts) <= set(one.by_name)]
     if not able:
-        return f"No GPU model is known that has {', '.join(sorted(entry.counts))}."
+        hints = "".join(_hint(name) for name in sorted(entry.counts))
+        return f"No GPU model is known that has {', '.join(sorted(entry.counts))}.{hints}"
     reasons = [_why_not_on(one, entry) for one in able]
     return "" if "" in reasons else reasons[0]
+
+
+def _hint(name: str) -> str:
+    """What was probably meant, for a name that no table has; "" if nobody can tell."""
+    if COMPUTE_PREFIX.fullmatch(name):
+        return f" {name} names a compute instance: name the GPU instance that it lies in."
+    meant = resource_profile(name.strip().lower().removeprefix("mig").lstrip(" -"))
+    if meant != name and any(meant in model.by_name for model in MODELS.values()):
+        return f" {name} is written {meant} here."
+    return ""
 
 
 def _why_not_on(model: MigModel, entry: ConfigEntry) -> str:
@@ -136,27 +157,24 @@ def _uncertain(profiles: Sequence[str], model: MigModel | None) -> list[str]:
     ]
 
 
-def _answer_node(node: Node) -> dict[str, Any]:
-    state = node.labels.get("nvidia.com/mig.config.state", "")
-    paused = sorted(key for key, value in node.labels.items() if value == PAUSED)
-    if state == "pending" and paused:
-        sentence = (
-            "mig-manager paused the GPU operands and has not finished: stuck if it lasts over 10 minutes."
+def _risky(configs: Mapping[str, Sequence[ConfigEntry]]) -> Iterator[str]:
+    """What mig-parted takes and people regret."""
+    empty = [
+        name for name, entries in configs.items() if any(one.enabled and not one.counts for one in entries)
+    ]
+    if empty:
+        yield (
+            f"{', '.join(empty)}: MIG is switched on without an instance; no pod can use such a GPU, and the "
+            "device plugin or the operator's validator may fail on it."
         )
-    elif state == "rebooting":
-        sentence = "The mode change needs a reboot that has not ended."
-    elif state == "failed":
-        sentence = "mig-manager gave up; the layout is not the wanted one."
-    else:
-        sentence = ""
-    return {
-        "name": node.name,
-        "product": node.model,
-        "physical_gpus": len(node.gpus),
-        "schedulable": node.allocatable.get(node.gpu_resource, 0),
-        "mig_config": node.labels.get("nvidia.com/mig.config", ""),
-        "state": state,
-        "paused": paused,
-        "schedulable_now": state in ("", "success") and not paused,
-        "sentence": sentence,
-    }
+    strangers = sorted(
+        {
+            pci_id
+            for entries in configs.values()
+            for one in entries
+            for pci_id in one.filters
+            if one.counts and model_of_device(pci_id) is None
+        }
+    )
+    if strangers:
+        yield f"device-filter {', '.join(strangers)}: no GPU is known by that here, so nothing is checked."

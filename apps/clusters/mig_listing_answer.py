@@ -1,172 +1,198 @@
-"""A listing of nvidia-smi as the answer of `read_mig`: the layouts it shows, held against the tables."""
+"""A listing of nvidia-smi as the answer of `read_mig`: its layouts, what fits, what can be reached."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from apps.kube.mig_listings import ListedInstance, Listing
-from apps.planner.mig.catalogue import MODELS, UnknownModel, find_model, warn_about
+from apps.clusters.mig_listing_checks import (
+    count_gpu_instances,
+    find_disagreements,
+    find_listed_model,
+    guess_profile,
+    layouts_of,
+)
+from apps.kube.mig_listings import ListedInstance, ListedProfile, Listing
+from apps.planner.mig.catalogue import MODELS, warn_about
 from apps.planner.mig.layouts import Cut, uncut_slices, why_illegal
 from apps.planner.mig.models import MigModel
+from apps.planner.mig.reaching import find_way, what_fits
 
-COMPUTE_PREFIX = re.compile(r"(\d+)c\.(.+)")
+Json = dict[str, Any]
+CUT = "The text ends within a row: more may stand on the device than is read here."
 
 
-def answer_listing(listing: Listing, model: MigModel | None) -> dict[str, Any]:
-    found = model or _find_model(listing)
-    answer: dict[str, Any] = {"kind": "nvidia-smi", "model": found.name if found else None}
+@dataclass(frozen=True, slots=True)
+class Question:
+    """model: hold everything against this one. wanted: instances by profile that each listed GPU is to have.
+    in_use: ids of GPU instances that must stay; None: those that a program of the listing runs on, and where
+    it tells no programs, all."""
+
+    model: MigModel | None = None
+    wanted: Mapping[str, int] | None = None
+    in_use: frozenset[int] | None = None
+
+
+def answer_listing(listing: Listing, asked: Question) -> Json:
+    found = asked.model or find_listed_model(listing)
+    answer: Json = {"kind": "nvidia-smi", "model": found.name if found else None}
     if listing.devices:
         answer |= {"gpus": len(listing.devices), "devices": [*listing.devices.values()]}
+    if listing.modes:
+        answer["mig_mode"] = {str(gpu): mode == "Enabled" for gpu, mode in listing.modes.items()}
     if listing.mig_devices:
-        answer |= _answer_devices(listing)
+        names = [profile for _, profile in listing.mig_devices]
+        answer |= {"mig": names, "compute_instances": len(names)}
+        answer["gpu_instances"] = count_gpu_instances(names)
     if listing.profiles:
         answer |= _answer_profiles(listing, found)
     if listing.places:
         answer |= _answer_places(listing)
     if listing.instances is not None:
-        answer |= _answer_instances(listing.instances, found)
+        answer |= _answer_instances(listing, found, asked)
     if listing.compute_instances is not None:
         answer["compute_instance_list"] = [_answer_instance(one) for one in listing.compute_instances]
+    if listing.compute_profiles:
+        answer["compute_profiles"] = _answer_compute_profiles(listing)
     if listing.rows:
-        answer |= {"mig_rows": len(listing.rows), "gpu_util": None, "rows": _answer_rows(listing)}
-    warnings = [*_disagreements(listing, found), *([warn_about(found)] if found else [])]
+        answer |= _answer_rows(listing, found)
+    warnings = [
+        *find_disagreements(listing, found),
+        *([warn_about(found)] if found else []),
+        *([CUT] if listing.is_cut else []),
+        *(f"nvidia-smi said: {words}." for words in listing.said),
+    ]
     return {**answer, "warnings": list(filter(None, warnings))}
 
 
-def _find_model(listing: Listing) -> MigModel | None:
-    """By its product name, else by the profiles or start slices if only one model has these."""
-    for product in listing.devices.values():
-        try:
-            return find_model(product)
-        except UnknownModel:
-            return None
-    names = {name for _, name in listing.profiles} | {one.profile for one in listing.instances or ()}
-    able = [one for one in MODELS.values() if names and names <= set(one.by_name)]
-    if len(able) > 1 and listing.profiles:
-        able = [
-            one
-            for one in able
-            if all(_looks_like(one, row.name, row.multiprocessors) for row in listing.profiles.values())
-        ]
-    return able[0] if len(able) == 1 else None
-
-
-def _looks_like(model: MigModel, profile: str, multiprocessors: int | None) -> bool:
-    known = model.by_name[profile].multiprocessors
-    return None in (known, multiprocessors) or known == multiprocessors
-
-
-def _answer_devices(listing: Listing) -> dict[str, Any]:
-    names = [profile for _, profile in listing.mig_devices]
-    return {
-        "mig": names,
-        "compute_instances": len(names),
-        "gpu_instances": _count_gpu_instances(names),
-    }
-
-
-def _count_gpu_instances(names: Iterable[str]) -> int:
-    """`-L` shows compute instances; "1c.3g" and "2c.3g" in a row share one GPU instance."""
-    number, left, shared = 0, 0, ""
-    for name in names:
-        match = COMPUTE_PREFIX.fullmatch(name)
-        if match is None:
-            number, left = number + 1, 0
-            continue
-        slices, profile = int(match.group(1)), match.group(2)
-        if left < slices or profile != shared:
-            number, shared = number + 1, profile
-            left = int(profile.partition("g")[0]) if profile[:1].isdigit() else 0
-        left -= slices
-    return number
-
-
-def _answer_profiles(listing: Listing, model: MigModel | None) -> dict[str, Any]:
-    first = min(gpu for gpu, _ in listing.profiles)
-    rows = {name: row for (gpu, name), row in listing.profiles.items() if gpu == first}
-    is_whole = any(set(rows) == set(one.by_name) for one in MODELS.values())
-    return {
+def _answer_profiles(listing: Listing, model: MigModel | None) -> Json:
+    """Of the first GPU at the top; of each one in `gpu_profiles` where several are listed."""
+    by_gpu: dict[int, dict[str, ListedProfile]] = {}
+    for (gpu, name), row in listing.profiles.items():
+        by_gpu.setdefault(gpu, {})[name] = row
+    first = min(by_gpu)
+    answer: Json = {
         "gpu_index": first,
-        "complete": is_whole and not listing.is_cut,
-        "profiles": {
-            name: {
-                "id": row.number,
-                "free": row.free,
-                "total": row.total,
-                "mem_gib": row.memory_gib,
-                "sm": row.multiprocessors,
-            }
-            for name, row in rows.items()
-        },
+        "complete": not listing.is_cut and all(_is_whole(rows, model) for rows in by_gpu.values()),
+        "profiles": {name: _answer_profile(row) for name, row in by_gpu[first].items()},
     }
-
-
-def _answer_places(listing: Listing) -> dict[str, Any]:
-    first = min(gpu for gpu, _ in listing.places)
-    places = {number: told for (gpu, number), told in listing.places.items() if gpu == first}
-    return {
-        "placements": {
-            str(number): {"size": size, "starts": list(starts)} for number, (starts, size) in places.items()
-        },
-        "total_slices": max(max(starts) + size for starts, size in places.values()),
-    }
-
-
-def _answer_instances(instances: Iterable[ListedInstance], model: MigModel | None) -> dict[str, Any]:
-    listed = list(instances)
-    answer: dict[str, Any] = {
-        "instances": [_answer_instance(one) for one in listed],
-        "used": sum(one.size for one in listed),
-    }
-    if model is not None:
-        by_gpu = _layouts(listed)
-        if not any(why_illegal(model, cuts) for cuts in by_gpu.values()):
-            answer["free"] = sum(uncut_slices(model, cuts) for cuts in by_gpu.values())
+    if len(by_gpu) > 1:
+        answer["gpu_profiles"] = {
+            str(gpu): {name: _answer_profile(row) for name, row in rows.items()}
+            for gpu, rows in sorted(by_gpu.items())
+        }
     return answer
 
 
-def _answer_instance(one: ListedInstance) -> dict[str, Any]:
-    facts: dict[str, Any] = {"gpu": one.gpu, "gi": one.instance, "profile": one.profile}
+def _is_whole(rows: Mapping[str, ListedProfile], model: MigModel | None) -> bool:
+    """Whether the smallest and the largest profile of some model stand in it: older drivers know fewer in
+    between, but a piece of a listing lacks an end."""
+    for one in [model] if model else MODELS.values():
+        sizes = sorted(one.profiles, key=lambda profile: (profile.memory_slices, profile.compute_slices))
+        if set(rows) <= set(one.by_name) and {sizes[0].name, sizes[-1].name} <= set(rows):
+            return True
+    return False
+
+
+def _answer_profile(row: ListedProfile) -> Json:
+    return {
+        "id": row.number,
+        "free": row.free,
+        "total": row.total,
+        "mem_gib": row.memory_gib,
+        "sm": row.multiprocessors,
+    }
+
+
+def _answer_places(listing: Listing) -> Json:
+    by_gpu: dict[int, Json] = {}
+    for (gpu, number), (starts, size) in listing.places.items():
+        by_gpu.setdefault(gpu, {})[str(number)] = {"size": size, "starts": list(starts)}
+    first = min(by_gpu)
+    answer: Json = {
+        "placements": by_gpu[first],
+        "total_slices": max(max(one["starts"]) + one["size"] for one in by_gpu[first].values()),
+    }
+    if len(by_gpu) > 1:
+        answer["gpu_placements"] = {str(gpu): places for gpu, places in sorted(by_gpu.items())}
+    return answer
+
+
+def _answer_instances(listing: Listing, model: MigModel | None, asked: Question) -> Json:
+    listed = listing.instances or []
+    answer: Json = {
+        "instances": [_answer_instance(one) for one in listed],
+        "used": sum(one.size for one in listed),
+    }
+    if model is None:
+        return answer
+    layouts = layouts_of(listed) or {gpu: [] for gpu in listing.devices}
+    if not any(why_illegal(model, cuts) for cuts in layouts.values()):
+        answer["free"] = sum(uncut_slices(model, cuts) for cuts in layouts.values())
+        answer["fits"] = {str(gpu): what_fits(model, cuts) for gpu, cuts in sorted(layouts.items())}
+    if asked.wanted is not None:
+        answer["ways"] = {
+            str(gpu): _answer_way(listing, gpu, cuts, model, asked) for gpu, cuts in sorted(layouts.items())
+        }
+    return answer
+
+
+def _answer_way(listing: Listing, gpu: int, cuts: list[Cut], model: MigModel, asked: Question) -> Json:
+    here = [one for one in listing.instances or () if one.gpu == gpu]
+    held = asked.in_use
+    if held is None:
+        told = listing.in_use(gpu)
+        held = told if listing.users else frozenset(one.instance for one in here)
+    stays = [Cut(one.start, one.profile) for one in here if one.instance in held]
+    way = find_way(model, cuts, stays, asked.wanted or {})
+    return {
+        "reachable": way.exists,
+        "why": way.why,
+        "in_use": _answer_cuts(stays),
+        "destroyed": _answer_cuts(way.destroyed),
+        "created": _answer_cuts(way.created),
+        "layout": _answer_cuts(way.layout),
+        "by_clearing": way.clears,
+    }
+
+
+def _answer_cuts(cuts: Iterable[Cut]) -> list[Json]:
+    return [{"profile": cut.profile, "start": cut.start} for cut in cuts]
+
+
+def _answer_instance(one: ListedInstance) -> Json:
+    facts: Json = {"gpu": one.gpu, "gi": one.instance, "profile": one.profile}
     if one.compute is not None:
         facts["ci"] = one.compute
     return {**facts, "start": one.start, "size": one.size}
 
 
-def _answer_rows(listing: Listing) -> list[dict[str, int]]:
-    names = ("gpu", "gi", "ci", "device", "used_mib", "memory_mib", "sm")
-    return [dict(zip(names, row, strict=True)) for row in listing.rows]
-
-
-def _layouts(instances: Iterable[ListedInstance]) -> dict[int, list[Cut]]:
-    found: dict[int, list[Cut]] = {}
-    for one in instances:
-        found.setdefault(one.gpu, []).append(Cut(one.start, one.profile))
-    return found
-
-
-def _disagreements(listing: Listing, model: MigModel | None) -> list[str]:
-    """Where the device says something else than our table: the device is right."""
-    if model is None:
-        return ["No placement table is known for this GPU: nothing is checked."]
-    said = [
-        f"GPU {gpu}: {why_illegal(model, cuts)}"
-        for gpu, cuts in sorted(_layouts(listing.instances or ()).items())
-        if why_illegal(model, cuts)
+def _answer_compute_profiles(listing: Listing) -> list[Json]:
+    return [
+        {"gpu": gpu, "gi": instance, "profile": name, "free": free, "total": total}
+        for (gpu, instance, name), (free, total) in listing.compute_profiles.items()
     ]
-    numbers = {one.number: one for one in model.profiles if one.number is not None}
-    for (_, number), (starts, size) in listing.places.items():
-        row = numbers.get(number)
-        if row is None:
-            said.append(f"The table of {model.name} has no profile with the id {number}.")
-        elif (row.starts, row.memory_slices) != (starts, size):
-            said.append(f"{row.name}: the device lists other start slices than the table of {model.name}.")
-    for (_, name), listed in listing.profiles.items():
-        known = model.by_name.get(name)
-        if known is None or known.most != listed.total:
-            said.append(
-                f"{name}: the device lists {listed.total} at most, the table of {model.name} "
-                f"{known.most if known else 'does not know it'}."
-            )
-    return said
+
+
+def _answer_rows(listing: Listing, model: MigModel | None) -> Json:
+    """The MIG rows of the table: one per compute instance, those of one GPU instance share its memory."""
+    names = ("gpu", "gi", "ci", "device", "used_mib", "memory_mib", "sm")
+    rows = [dict(zip(names, row, strict=True)) for row in listing.rows]
+    profiles: dict[str, int] = {}
+    shared: dict[tuple[int, int], list[Json]] = {}
+    for row in rows:
+        shared.setdefault((row["gpu"], row["gi"]), []).append(row)
+    for group in shared.values():
+        used = sum(row["sm"] for row in group)
+        profile = guess_profile(model, group[0]["memory_mib"], used) if model else None
+        name = profile.name if profile else None
+        for row in group:
+            row["profile"] = name
+        if name is not None:
+            profiles[name] = profiles.get(name, 0) + 1
+    answer: Json = {"mig_rows": len(rows), "gpu_util": None, "rows": rows}
+    answer |= {"compute_instances": len(rows), "gpu_instances": len(shared), "instance_counts": profiles}
+    if listing.users:
+        answer["in_use"] = sorted({(gpu, gi) for gpu, gi, _ in listing.users})
+    return answer

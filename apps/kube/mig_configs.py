@@ -7,11 +7,14 @@ can be cut that way (the placement tables know).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import yaml
 
 from apps.kube.yaml_text import BadYaml, load_yaml
 
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MOST_CONFIGS = 1000
 MOST_ENTRIES = 100
 MOST_DEVICES = 256
@@ -43,37 +46,67 @@ class ConfigEntry:
 def find_configs(text: str) -> dict[str, tuple[ConfigEntry, ...]] | None:
     """Every configuration by name; None if the text is YAML of another kind. Raises BadMigConfig."""
     try:
-        documents = load_yaml(text)
-        holders = [holder for document in documents for holder in _holders(document)]
+        holders = [held for document in load_yaml(text) for held in _holders(document, text)]
     except BadYaml as error:
         raise BadMigConfig(str(error)) from error
     if not holders:
         return None
     found: dict[str, tuple[ConfigEntry, ...]] = {}
-    for holder in holders:
+    for holder, source in holders:
         configs = holder["mig-configs"]
         if not isinstance(configs, dict) or len(configs) > MOST_CONFIGS:
             raise BadMigConfig(f"mig-configs must be a map of at most {MOST_CONFIGS} configurations")
         if holder.get("version") != "v1":
             raise BadMigConfig(f"version must be v1, not {str(holder.get('version'))[:20]!r}")
+        doubled = _doubled_keys(source)
         for name, entries in configs.items():
             if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
                 raise BadMigConfig(f"{str(name)[:60]!r} is no name for a configuration")
-            found[name] = _read_entries(name, entries)
+            read = _read_entries(name, entries)
+            twice = doubled.get(name, "")
+            found[name] = tuple(replace(one, faults=(*one.faults, twice)) for one in read) if twice else read
     return found
 
 
-def _holders(document: object) -> Iterator[Mapping[str, Any]]:
+def _holders(document: object, text: str) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """(what holds the configurations, the text that it stands in)."""
     if not isinstance(document, dict):
         return
     if "mig-configs" in document:
-        yield document
+        yield document, text
     elif document.get("kind") == "ConfigMap" and isinstance(document.get("data"), dict):
-        for text in document["data"].values():
-            if isinstance(text, str) and "mig-configs" in text:
-                for inner in load_yaml(text):
+        for inside in document["data"].values():
+            if isinstance(inside, str) and "mig-configs" in inside:
+                for inner in load_yaml(inside):
                     if isinstance(inner, dict) and "mig-configs" in inner:
-                        yield inner
+                        yield inner, inside
+
+
+def _doubled_keys(text: str) -> dict[str, str]:
+    """By configuration: what stands in it twice. mig-parted refuses that; in YAML the later one would win."""
+    found: dict[str, str] = {}
+    try:
+        roots = list(yaml.compose_all(text, Loader=LOADER))
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return found  # JSON that is no YAML
+    for root in roots:
+        seen: set[str] = set()
+        for name, entries in _pairs(root, "mig-configs"):
+            if name in seen:
+                found[name] = "its name stands twice in the file"
+            seen.add(name)
+            for entry in entries.value if isinstance(entries, yaml.SequenceNode) else ():
+                profiles = [key for key, _ in _pairs(entry, "mig-devices")]
+                if len(set(profiles)) < len(profiles):
+                    found.setdefault(name, "mig-devices names a profile twice")
+    return found
+
+
+def _pairs(node: object, wanted: str) -> Iterator[tuple[str, Any]]:
+    """What stands in the map under this key, with its keys as they are written."""
+    for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
+        if key.value == wanted and isinstance(value, yaml.MappingNode):
+            yield from ((str(inner.value), told) for inner, told in value.value)
 
 
 def _read_entries(name: str, entries: object) -> tuple[ConfigEntry, ...]:

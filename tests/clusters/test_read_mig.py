@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from apps.clusters.errors import BadDump
 from apps.clusters.mig_files import read_mig_text
+from apps.clusters.mig_listing_answer import Question
 from apps.planner.mig.catalogue import MODELS
 from tests.kube.objects import node
 
@@ -40,7 +41,7 @@ def config(entry, name="it"):
 
 
 def read(text, model=None):
-    return read_mig_text("a.yaml", text, MODELS[model] if model else None)
+    return read_mig_text("a.yaml", text, Question(MODELS[model] if model else None))
 
 
 def why(entry, model="A100-40GB"):

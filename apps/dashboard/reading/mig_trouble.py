@@ -15,9 +15,8 @@ from django.conf import settings
 
 from apps.dashboard.reading.mig import MigNode
 from apps.dashboard.reading.words import listing
-from apps.planner.mig.changing import Change, Stage
+from apps.planner.mig.changing import Change, Stage, is_stuck
 
-LONG_MINUTES, REBOOT_MINUTES, SETTLE_MINUTES = 10, 30, 2
 NO_RETRY = (
     "Setting the same label value again is no retry. Let mig-manager read it anew by deleting its pod on "
     "this node, or set the exact earlier value to roll back; deleting the label is no rollback."
@@ -41,28 +40,23 @@ def list_troubles(nodes: Sequence[MigNode], since: Mapping[str, datetime], now: 
     found = []
     for one in nodes:
         begun = since.get(one.node.name)
-        trouble = _trouble(one, (now - begun).total_seconds() / 60 if begun is not None else None)
+        trouble = _trouble(one, (now - begun).total_seconds() if begun is not None else None)
         if trouble is not None:
             found.append(trouble)
     return sorted(found, key=lambda trouble: (trouble.tone != "bad", trouble.node))
 
 
-def _trouble(one: MigNode, known_minutes: float | None) -> Trouble | None:
-    """known_minutes: for so long a change has been in its stage, None if nobody saw it begin."""
-    change, name = one.change, one.node.name
-    minutes = known_minutes or 0.0
-    if change.stage is Stage.PENDING and minutes >= LONG_MINUTES:
-        return _wedged(name, change, minutes)
-    if change.stage is Stage.ASKED and minutes >= LONG_MINUTES:
-        return _unanswered(name, change, minutes)
-    if change.stage is Stage.REBOOTING and minutes >= REBOOT_MINUTES:
-        return _not_back(name, change, minutes)
-    if change.stage is Stage.FAILED:
-        return _failed(name, change)
+def _trouble(one: MigNode, seconds: float | None) -> Trouble | None:
+    """seconds: for so long a change has been in its stage, None if nobody saw it begin."""
+    change, name, minutes = one.change, one.node.name, (seconds or 0.0) / 60
+    if not is_stuck(change, seconds):
+        return None
     if change.stage is Stage.INVALID:
         return _invalid(name, one)
-    is_settling = known_minutes is not None and minutes < SETTLE_MINUTES
-    return _wrong(name, change) if change.stage is Stage.WRONG and not is_settling else None
+    timed = {Stage.PENDING: _wedged, Stage.ASKED: _unanswered, Stage.REBOOTING: _not_back}
+    if change.stage in timed:
+        return timed[change.stage](name, change, minutes)
+    return _failed(name, change) if change.stage is Stage.FAILED else _wrong(name, change)
 
 
 def _logs(name: str) -> str:

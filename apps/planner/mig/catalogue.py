@@ -34,13 +34,24 @@ def find_model(product: str, memory_mib: int | None = None) -> MigModel:
     model = _BY_NAME.get(_normalise(product))
     if model is None:
         raise UnknownModel(f"No MIG placement table for the GPU {product[:60]!r}.")
-    nominal = model.memory_gb * 1024
-    if memory_mib is not None and abs(memory_mib - nominal) > MEMORY_TOLERANCE * nominal:
+    if memory_mib is not None and not _has_memory(model, memory_mib):
         raise UnknownModel(
             f"{product[:60]!r} has {memory_mib} MiB here, {model.name} has {model.memory_gb} GB: "
             "its MIG profiles are not known."
         )
     return model
+
+
+def models_named_like(beginning: str, memory_mib: int | None) -> tuple[MigModel, ...]:
+    """Models with a name that begins so and, where it is known, this memory: tables cut long names off."""
+    start = _normalise(beginning)
+    named = {model.name: model for name, model in _BY_NAME.items() if start and name.startswith(start)}
+    return tuple(model for model in named.values() if memory_mib is None or _has_memory(model, memory_mib))
+
+
+def _has_memory(model: MigModel, memory_mib: int) -> bool:
+    nominal = model.memory_gb * 1024
+    return abs(memory_mib - nominal) <= MEMORY_TOLERANCE * nominal
 
 
 def warn_about(model: MigModel) -> str:

@@ -21,6 +21,9 @@ CONFIG = "nvidia.com/mig.config"
 DEPLOY = "nvidia.com/gpu.deploy."
 PRODUCT = "nvidia.com/gpu.product"
 COUNT = ".count"
+LONG_SECONDS, REBOOT_SECONDS, SETTLE_SECONDS = 600.0, 1800.0, 120.0
+"""mig-manager waits up to 5 minutes for an operand, then ends without a word; a reboot takes longer; after a
+success the device plugin needs a moment."""
 OF_ONE = re.compile(r"all-(\d+g\.\d+gb(?:\.[a-z.]+)?)")
 """Layouts of the default configuration that cut every GPU into one profile."""
 
@@ -64,6 +67,18 @@ class Change:
     @property
     def is_broken(self) -> bool:
         return self.stage in (Stage.FAILED, Stage.INVALID, Stage.WRONG)
+
+
+def is_stuck(change: Change, seconds: float | None) -> bool:
+    """Whether a person has to act. seconds: how long it is in its stage, None if nobody saw it begin."""
+    lasts = seconds or 0.0
+    if change.stage in (Stage.PENDING, Stage.ASKED):
+        return lasts >= LONG_SECONDS
+    if change.stage is Stage.REBOOTING:
+        return lasts >= REBOOT_SECONDS
+    if change.stage is Stage.WRONG:
+        return seconds is None or lasts >= SETTLE_SECONDS
+    return change.stage in (Stage.FAILED, Stage.INVALID)
 
 
 def read_change(node: Node) -> Change:

@@ -38,7 +38,7 @@ def why_illegal(model: MigModel, cuts: Iterable[Cut]) -> str:
     for cut in sorted(cuts):
         profile = model.by_name.get(cut.profile)
         if profile is None:
-            return f"{model.name} has no profile {cut.profile}."
+            return _why_no_profile(model, cut.profile)
         if cut.start not in profile.starts:
             starts = ", ".join(str(start) for start in profile.starts)
             return (
@@ -58,13 +58,20 @@ def why_too_many(model: MigModel, numbers: Mapping[str, int]) -> str:
     for name, number in numbers.items():
         profile = model.by_name.get(name)
         if profile is None:
-            return f"{model.name} has no profile {name}."
+            return _why_no_profile(model, name)
         if number > profile.most:
             return f"{model.name} takes at most {profile.most} x {name}, not {number}."
     media = sum(number for name, number in numbers.items() if model.by_name[name].media)
     if media > 1:
         return f"Only one instance of a GPU may have the media extensions, not {media}."
     return _why_engines_short(model, numbers) if model.shares_engines else ""
+
+
+def _why_no_profile(model: MigModel, name: str) -> str:
+    """The memory in a profile's name goes with the model's own: 1g.5gb of one is 1g.10gb of another."""
+    alike = [one.name for one in model.profiles if one.name.partition(".")[0] == name.partition(".")[0]]
+    has = f" It has {', '.join(alike)}." if alike else ""
+    return f"{model.name} has no profile {name[:40]}.{has}"
 
 
 def free_starts(model: MigModel, layout: Iterable[Cut], profile: str) -> tuple[int, ...]:
