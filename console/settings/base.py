@@ -33,6 +33,7 @@ INSTALLED_APPS = [
     "apps.audit",
     "apps.accounts",
     "apps.clusters",
+    "apps.telemetry",
     "apps.fragmentation",
     "apps.pending",
     "apps.plans",

@@ -1,0 +1,47 @@
+"""A series as it stands in a text or an answer, before anybody asks what it measures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+LONGEST_VALUE = 1024
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
+
+
+def clean(text: str, longest: int = LONGEST_VALUE) -> str:
+    """Text from outside as it can be stored and shown: no control, direction or surrogate characters."""
+    if not (text.isascii() and text.isprintable()):
+        text = _UNSEEN.sub("�", text)
+    return text if len(text) <= longest else text[:longest]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One sample of one series. value: as told, NaN and infinite included. at: its own time, if told.
+
+    scrape: counts the scrapes that stand in one text one after the other, 0 for the first.
+    """
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+    at: float | None = None
+    scrape: int = 0
+
+
+@dataclass(slots=True)
+class Collection:
+    """What one text or answer holds. series: each once, the last value of it. told: how many lines or
+    entries there were, repetitions included. help: what the exporter says of a metric."""
+
+    dialect: str
+    series: list[Series] = field(default_factory=list)
+    told: int = 0
+    help: dict[str, str] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def names(self) -> set[str]:
+        return {one.name for one in self.series}

@@ -1,0 +1,106 @@
+"""Works out one unit (a GPU or a MIG instance) from what was told of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from apps.prometheus.identity import Identity, Workload
+from apps.prometheus.metric_names import ENGINE_ACTIVE, GPU_UTIL
+from apps.prometheus.readings import NO_SERIES, Share, Unit
+
+SOME_ACTIVITY = 1.0
+"""Percent of engine activity above which a GPU_UTIL of 0 says nothing."""
+ROUNDING_MIB = 64.0
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """value None: `why` says why it is no measurement. metric: who told it."""
+
+    value: float | None
+    why: str
+    metric: str
+    rank: int
+    at: float
+
+
+MIG_UNTOLD = f"{ENGINE_ACTIVE} is not exported, and {GPU_UTIL} says nothing in MIG mode"
+UNTOLD = Told(None, NO_SERIES, "", 0, 0.0)
+
+
+def build_unit(
+    identity: Identity,
+    told: Mapping[str, Told],
+    *,
+    workloads: tuple[Workload, ...] = (),
+    shares: tuple[Share, ...] = (),
+    at: float | None = None,
+    is_cut: bool = False,
+    silent_since: float | None = None,
+) -> Unit:
+    """is_cut: its GPU is in MIG mode, where GPU_UTIL says nothing. silent_since: nothing is known since."""
+    if silent_since is not None:
+        told = {
+            name: replace(one, value=None, why="no data since its last sample") for name, one in told.items()
+        }
+    used, free, reserved = (told.get(name, UNTOLD) for name in ("used", "free", "reserved"))
+    total, note = _total(told)
+    busy = _busy(told, is_cut=is_cut)
+    sm = told.get("sm", UNTOLD)
+    placeholders = [one.key for one in workloads if one.is_placeholder]
+    missing = {"used_mib": used, "free_mib": free, "utilisation": busy}
+    return Unit(
+        instance=identity.instance,
+        profile=identity.profile,
+        used_mib=used.value,
+        free_mib=free.value,
+        reserved_mib=reserved.value,
+        total_mib=total,
+        total_note=note,
+        utilisation=busy.value,
+        utilisation_metric=busy.metric if busy.value is not None else "",
+        sm_activity=sm.value,
+        allocated_mib=_value(told, "allocated"),
+        limit_mib=_value(told, "limit"),
+        core_allocated=_value(told, "core_allocated"),
+        core_limit=_value(told, "core_limit"),
+        workloads=tuple(one for one in workloads if not one.is_placeholder),
+        placeholder=placeholders[0] if placeholders else "",
+        shares=shares,
+        missing={name: one.why or NO_SERIES for name, one in missing.items() if one.value is None},
+        at=at,
+    )
+
+
+def _value(told: Mapping[str, Told], quantity: str) -> float | None:
+    return told.get(quantity, UNTOLD).value
+
+
+def _total(told: Mapping[str, Told]) -> tuple[float | None, str]:
+    """What is told, else used + free + reserved, which is what the card has; and what is missing in it."""
+    total, used = _value(told, "total"), _value(told, "used")
+    free, reserved = _value(told, "free"), _value(told, "reserved")
+    if used is None or free is None:
+        return total, ""
+    if total is None:
+        note = "" if reserved is not None else "without what the driver reserves, which is not told"
+        return used + free + (reserved or 0.0), note
+    parts = used + free + (reserved or 0.0)
+    if abs(total - parts) > ROUNDING_MIB and reserved is not None:
+        return total, f"its parts add up to {parts:g} MiB"
+    return total, ""
+
+
+def _busy(told: Mapping[str, Told], *, is_cut: bool) -> Told:
+    util, engine, sm = (told.get(name, UNTOLD) for name in ("util", "engine", "sm"))
+    activity = engine if engine.value is not None else sm
+    if is_cut:
+        if activity.value is not None:
+            return activity
+        told_why = engine.why if engine.metric else util.why if util.value is None and util.metric else ""
+        return Told(None, told_why or MIG_UNTOLD, "", 0, 0.0)
+    says_nothing = util.value == 0 and activity.value is not None and activity.value >= SOME_ACTIVITY
+    if util.value is None or says_nothing:
+        return activity if activity.value is not None else (util if util.metric else engine)
+    return util
