@@ -56,8 +56,7 @@ class LeasedGateway:
         ).objects
 
     def list_kept(self, kind: Kind) -> list[KeptObject]:
-        self._lease.ensure(self._seconds)
-        return list_kept(self._gateway, kind)
+        return list_kept(self._gateway, kind, before_each=lambda: self._lease.ensure(self._seconds))
 
     def create_object(self, kind: Kind, body: Json, *, namespace: str | None = None) -> Json:
         self._lease.renew()

@@ -10,14 +10,16 @@ from typing import Any
 
 from apps.kube.errors import Forbidden, NotFound
 from apps.kube.gateway import (
+    ALL_POD_GROUPS,
     BUDGETS,
     CLAIMS,
     DAEMONSETS,
     DEPLOYMENTS,
+    DRA,
     JOBS,
+    KOORDINATOR_DEVICES,
     NAMESPACES,
     NODES,
-    POD_GROUPS,
     PODS,
     REPLICASETS,
     STATEFULSETS,
@@ -32,7 +34,7 @@ from apps.planner.snapshot import Snapshot
 Json = dict[str, Any]
 NEEDED = (NODES, PODS, NAMESPACES, REPLICASETS, STATEFULSETS, JOBS, BUDGETS)
 """Without these nothing is carried out. The rest may be missing or hidden in a cluster."""
-HELPFUL = (DEPLOYMENTS, DAEMONSETS, POD_GROUPS, CLAIMS, VOLUMES)
+HELPFUL = (DEPLOYMENTS, DAEMONSETS, CLAIMS, VOLUMES, *ALL_POD_GROUPS, *DRA, KOORDINATOR_DEVICES)
 
 
 def take_picture(

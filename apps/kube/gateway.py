@@ -9,7 +9,7 @@ Every method may raise an error of `apps.kube.errors`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 Json = dict[str, Any]
@@ -18,16 +18,29 @@ Kept = TypeVar("Kept")
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Where a kind lives: ("", "v1", "pods", True) or ("apps", "v1", "replicasets", True)."""
+    """Where a kind lives: ("", "v1", "pods", True) or ("apps", "v1", "replicasets", True).
+
+    older: versions that older API servers serve instead, newest first.
+    """
 
     group: str
     version: str
     plural: str
     namespaced: bool
+    older: tuple[str, ...] = ()
 
     @property
     def path(self) -> str:
         return f"/api/{self.version}" if not self.group else f"/apis/{self.group}/{self.version}"
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def versions(self) -> tuple[Kind, ...]:
+        """The same kind in every version that may be asked for, this one first."""
+        return (self, *(replace(self, version=version) for version in self.older))
 
 
 NODES = Kind("", "v1", "nodes", False)
@@ -43,8 +56,19 @@ JOBS = Kind("batch", "v1", "jobs", True)
 BUDGETS = Kind("policy", "v1", "poddisruptionbudgets", True)
 PRIORITY_CLASSES = Kind("scheduling.k8s.io", "v1", "priorityclasses", False)
 POD_GROUPS = Kind("scheduling.x-k8s.io", "v1alpha1", "podgroups", True)
+VOLCANO_POD_GROUPS = Kind("scheduling.volcano.sh", "v1beta1", "podgroups", True)
+KAI_POD_GROUPS = Kind("scheduling.run.ai", "v2alpha2", "podgroups", True)
+KOORDINATOR_DEVICES = Kind("scheduling.koordinator.sh", "v1alpha1", "devices", False)
+_BEFORE_V1 = ("v1beta2", "v1beta1")
+RESOURCE_SLICES = Kind("resource.k8s.io", "v1", "resourceslices", False, _BEFORE_V1)
+RESOURCE_CLAIMS = Kind("resource.k8s.io", "v1", "resourceclaims", True, _BEFORE_V1)
+CLAIM_TEMPLATES = Kind("resource.k8s.io", "v1", "resourceclaimtemplates", True, _BEFORE_V1)
+DEVICE_CLASSES = Kind("resource.k8s.io", "v1", "deviceclasses", False, _BEFORE_V1)
 VOLUMES = Kind("", "v1", "persistentvolumes", False)
 CLAIMS = Kind("", "v1", "persistentvolumeclaims", True)
+ALL_POD_GROUPS = (POD_GROUPS, VOLCANO_POD_GROUPS, KAI_POD_GROUPS)
+"""Three kinds of one name. The first goes before where two of them are named alike."""
+DRA = (RESOURCE_SLICES, RESOURCE_CLAIMS, CLAIM_TEMPLATES, DEVICE_CLASSES)
 WEBHOOKS = Kind("admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", False)
 
 

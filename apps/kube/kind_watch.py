@@ -36,6 +36,7 @@ class KindWatch:
         is_optional: bool = False,
     ) -> None:
         self.kind = kind
+        self._served = kind
         self._gateway = gateway
         self._on_change = on_change
         self._watch_seconds = watch_seconds
@@ -80,7 +81,7 @@ class KindWatch:
                 self._lose(type(error).__name__, is_answer=True)
 
     def _list(self) -> str:
-        kept, revision = self._gateway.list_reduced(self.kind, self._store.keep)
+        kept, revision = self._list_as_served()
         changed = self._store.replace_all(kept)
         was_settled, had_problem = self.is_settled, bool(self.problem)
         self.is_listed = self.is_settled = True
@@ -89,12 +90,24 @@ class KindWatch:
             self._on_change()
         return revision
 
+    def _list_as_served(self) -> tuple[list[KeptObject], str]:
+        """In the version that answered last, else in any that the server has."""
+        for kind in (self._served, *(one for one in self.kind.versions if one != self._served)):
+            try:
+                found = self._gateway.list_reduced(kind, self._store.keep)
+            except errors.NotFound as error:
+                missing = error
+                continue
+            self._served = kind
+            return found
+        raise missing
+
     def _watch_from(self, revision: str) -> None:
         """One watch after the other; only a whole stream that the server ended is gone on from."""
         while not self._stopping.is_set():
             began = time.monotonic()
             for event in self._gateway.watch(
-                self.kind, resource_version=revision, seconds=self._watch_seconds
+                self._served, resource_version=revision, seconds=self._watch_seconds
             ):
                 self._pause = FIRST_PAUSE_SECONDS
                 revision = str((event.object.get("metadata") or {}).get("resourceVersion") or revision)

@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
+from apps.kube.errors import NotFound
 from apps.kube.gateway import Gateway, Json, Kind, WatchEvent
 from apps.kube.trimming import trim_object
 
@@ -44,9 +46,23 @@ class KeptObject:
     __hash__ = None  # type: ignore[assignment]
 
 
-def list_kept(gateway: Gateway, kind: Kind) -> list[KeptObject]:
-    """All objects of a kind as they are kept: the whole list as dicts would take ten times as much."""
-    return gateway.list_reduced(kind, ObjectStore(kind).keep)[0]
+def list_kept(
+    gateway: Gateway, kind: Kind, *, before_each: Callable[[], None] = lambda: None
+) -> list[KeptObject]:
+    """All objects of a kind as they are kept: the whole list as dicts would take ten times as much.
+
+    Asked for in the newest version that the server has; raises NotFound if it has none. before_each is
+    called before every request.
+    """
+    *newer, last = kind.versions
+    for version in newer:
+        before_each()
+        try:
+            return gateway.list_reduced(version, ObjectStore(kind).keep)[0]
+        except NotFound:
+            continue
+    before_each()
+    return gateway.list_reduced(last, ObjectStore(kind).keep)[0]
 
 
 class ObjectStore:

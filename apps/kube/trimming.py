@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from apps.kube.gateway import CLAIMS, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, VOLUMES, Json, Kind
+from apps.kube.gateway import (
+    CLAIMS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    VOLUMES,
+    Json,
+    Kind,
+)
 
 METADATA = (
     "name",
@@ -42,7 +53,39 @@ POD_SPEC = (
     "resourceClaims",
     "volumes",
 )
-POD_STATUS = ("phase", "conditions", "startTime", "nominatedNodeName")
+POD_STATUS = (
+    "phase",
+    "reason",
+    "conditions",
+    "startTime",
+    "nominatedNodeName",
+    "resourceClaimStatuses",
+    "extendedResourceClaimStatus",
+)
+DEVICE_ATTRIBUTES = frozenset(
+    {
+        "type",
+        "uuid",
+        "parentUUID",
+        "profile",
+        "productName",
+        "model",
+        "index",
+        "minor",
+        "parentIndex",
+        "parentMinor",
+        "pcieRoot",
+        "pcieBusID",
+        "pciBusID",
+        "pciAddr",
+        "numaNode",
+        "numa",
+        "placementStart",
+        "healthy",
+    }
+)
+"""By their names without a domain."""
+NODE_SPEC = ("taints", "unschedulable")
 NODE_STATUS = ("capacity", "allocatable", "conditions")
 
 
@@ -57,15 +100,50 @@ def trim_object(kind: Kind, raw: Json) -> Json:
         trimmed["spec"] = _pod_spec(raw.get("spec"))
         trimmed["status"] = _pick(raw.get("status"), POD_STATUS)
     elif kind == NODES:
-        trimmed["spec"] = _pick(raw.get("spec"), ("taints", "unschedulable"))
+        trimmed["spec"] = _pick(raw.get("spec"), NODE_SPEC)
         trimmed["status"] = _pick(raw.get("status"), NODE_STATUS)
     elif kind in (CLAIMS, VOLUMES):
         trimmed["spec"] = _pick(raw.get("spec"), ("volumeName", "nodeAffinity"))
+    elif kind == RESOURCE_SLICES:
+        trimmed["spec"] = _slice_spec(raw.get("spec"))
+    elif kind == RESOURCE_CLAIMS:
+        trimmed["spec"] = _mapping(raw.get("spec"))
+        trimmed["status"] = _pick(raw.get("status"), ("allocation", "reservedFor"))
     elif kind not in (NAMESPACES, PRIORITY_CLASSES):
-        trimmed["spec"] = {
-            key: value for key, value in _mapping(raw.get("spec")).items() if key != "template"
-        }
+        trimmed["spec"] = _other_spec(raw.get("spec"))
         trimmed["status"] = raw.get("status")
+    return trimmed
+
+
+def _other_spec(spec: object) -> Json:
+    """Pod templates are left out, but for those that ask for devices by claims."""
+    trimmed = {key: value for key, value in _mapping(spec).items() if key != "template"}
+    template = _mapping(_mapping(_mapping(spec).get("template")).get("spec"))
+    if template.get("resourceClaims"):
+        trimmed["template"] = {"spec": _pod_spec(template)}
+    return trimmed
+
+
+def _slice_spec(spec: object) -> Json:
+    """A cut GPU has a hundred devices with a score of attributes each."""
+    trimmed = dict(_mapping(spec))
+    devices = trimmed.get("devices")
+    if isinstance(devices, list):
+        trimmed["devices"] = [_device(device) for device in devices]
+    return trimmed
+
+
+def _device(device: object) -> object:
+    trimmed = dict(_mapping(device))
+    if isinstance(trimmed.get("basic"), Mapping):
+        trimmed["basic"] = _device(trimmed["basic"])
+    attributes = trimmed.get("attributes")
+    if isinstance(attributes, Mapping):
+        trimmed["attributes"] = {
+            name: value
+            for name, value in attributes.items()
+            if str(name).rpartition("/")[2] in DEVICE_ATTRIBUTES
+        }
     return trimmed
 
 

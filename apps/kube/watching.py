@@ -11,14 +11,16 @@ from collections.abc import Callable
 
 from apps.kube import errors
 from apps.kube.gateway import (
+    ALL_POD_GROUPS,
     BUDGETS,
     CLAIMS,
     DAEMONSETS,
     DEPLOYMENTS,
+    DRA,
     JOBS,
+    KOORDINATOR_DEVICES,
     NAMESPACES,
     NODES,
-    POD_GROUPS,
     PODS,
     PRIORITY_CLASSES,
     REPLICASETS,
@@ -31,7 +33,7 @@ from apps.kube.kubernetes_gateway import KubernetesGateway
 from apps.kube.object_store import KeptObject
 
 ESSENTIAL = (NODES, PODS)
-OPTIONAL = (POD_GROUPS,)
+OPTIONAL = (*ALL_POD_GROUPS, *DRA, KOORDINATOR_DEVICES)
 WATCHED = (
     NODES,
     PODS,
@@ -43,9 +45,9 @@ WATCHED = (
     JOBS,
     BUDGETS,
     PRIORITY_CLASSES,
-    POD_GROUPS,
     VOLUMES,
     CLAIMS,
+    *OPTIONAL,
 )
 
 

@@ -144,6 +144,10 @@ BUILT_IN: tuple[Kind, ...] = (
         "resource.k8s.io", "v1", "ResourceClaim", "resourceclaims", True, (), ("status",),
         returns_deleted=True,
     ),
+    Kind(
+        "resource.k8s.io", "v1", "ResourceClaimTemplate", "resourceclaimtemplates",
+        returns_deleted=True, fields=("spec",),
+    ),
     Kind("resource.k8s.io", "v1", "DeviceClass", "deviceclasses", False, (), (), True, fields=("spec",)),
     Kind(
         "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", False,
