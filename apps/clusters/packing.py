@@ -176,4 +176,5 @@ def _digest_of(members: Mapping[str, Any]) -> bytes:
 
 def _without_clockwork(node: Node) -> Node:
     topology = node.topology and replace(node.topology, observed_at=None)
-    return replace(node, resource_version="", holdings_observed_at=None, topology=topology)
+    holdings = node.holdings and tuple(replace(one, observed_at=None) for one in node.holdings)
+    return replace(node, resource_version="", holdings_observed_at=None, holdings=holdings, topology=topology)

@@ -16,6 +16,14 @@ UNKNOWN_HERE = "unknown on this node"
 """What is said of a pod's device, and of a device's holder, where no source tells; never a guess instead."""
 
 
+SOURCE_WORDS = {
+    Source.DRA: "the claim's allocation",
+    Source.SCHEDULER: "the scheduler",
+    Source.AGENT: "the node agent",
+    Source.EXPORTER: "the exporter",
+}
+
+
 class Standing(StrEnum):
     """How one device stands. UNKNOWN: pods of the node hold some of its devices, nobody tells which."""
 

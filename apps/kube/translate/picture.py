@@ -7,7 +7,7 @@ cluster costs what has changed. `build_snapshot` is the same for objects seen on
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from apps.kube.gateway import (
     VOLUMES,
     Kind,
 )
+from apps.kube.translate.holders import Holders, Sighting
 from apps.kube.translate.nodes import ReadNode, read_node
 from apps.kube.translate.pods import Surroundings, read_pod
 from apps.kube.translate.protections import PROTECT
@@ -76,11 +77,18 @@ class Translator:
         self._pods: dict[str, _SeenPod] = {}
         self._others: dict[tuple[str, str], tuple[str, Any]] = {}
         self._known_others = self._others
-        self._pruned: dict[str, tuple[Node, tuple[str, ...], Node]] = {}
+        self._holders = Holders()
 
     def build(
-        self, cluster: str, objects: Objects, *, taken_at: float, problems: Iterable[str] = ()
+        self,
+        cluster: str,
+        objects: Objects,
+        *,
+        taken_at: float,
+        problems: Iterable[str] = (),
+        sightings: Mapping[str, Sequence[Sighting]] | None = None,
     ) -> Snapshot:
+        """sightings: what exporters' labels say of who holds what, by the name of the node."""
         said = list(problems)
         self._known_others, self._others = self._others, {}
         workloads, job_gangs = self._read_workloads(objects, said)
@@ -90,7 +98,7 @@ class Translator:
         return Snapshot(
             cluster=cluster,
             taken_at=taken_at,
-            nodes=self._without_ghosts(nodes, pods),
+            nodes=self._holders.settle(nodes, pods, sightings or {}),
             pods=pods,
             workloads=self._with_unseen_owners(workloads, pods),
             budgets={budget.uid: budget for budget in self._read_budgets(objects, said)},
@@ -189,27 +197,6 @@ class Translator:
         self._nodes = seen
         return {name: nodes[name] for name in sorted(nodes)}
 
-    def _without_ghosts(self, nodes: dict[str, Node], pods: Mapping[str, Pod]) -> dict[str, Node]:
-        """A holder that is no longer on the node holds nothing, whatever its node's annotation still says."""
-        kept: dict[str, tuple[Node, tuple[str, ...], Node]] = {}
-        found: dict[str, Node] = {}
-        for name, node in nodes.items():
-            gone = tuple(
-                holding.pod_uid
-                for holding in node.holdings or ()
-                if not _holds(pods.get(holding.pod_uid), name)
-            )
-            if not gone:
-                found[name] = node
-                continue
-            known = self._pruned.get(name)
-            if known is None or known[0] is not node or known[1] != gone:
-                known = (node, gone, _pruned(node, gone))
-            kept[name] = known
-            found[name] = known[2]
-        self._pruned = kept
-        return found
-
     def _read_gangs(
         self, objects: Objects, pods: Mapping[str, Pod], around: Around, said: list[str]
     ) -> dict[str, Gang]:
@@ -283,14 +270,6 @@ def _named_by_parents(workloads: dict[str, Workload]) -> dict[str, Workload]:
         else workload
         for uid, workload in workloads.items()
     }
-
-
-def _pruned(node: Node, gone: tuple[str, ...]) -> Node:
-    return replace(node, holdings=tuple(one for one in node.holdings or () if one.pod_uid not in gone))
-
-
-def _holds(pod: Pod | None, node_name: str) -> bool:
-    return pod is not None and pod.is_holding and pod.node_name == node_name
 
 
 def _is_over(valid_until: float | None, taken_at: float) -> bool:
