@@ -271,11 +271,14 @@ def test_cards_that_hami_deals_out_in_units_are_counted_once(resource, annotatio
     assert found.sharing == ("hami" if shares > 1 else "")
 
 
-def test_a_cut_record_of_hamis_register_is_named_and_not_counted():
+def test_a_cut_record_of_hamis_register_is_a_card_that_is_not_healthy():
     found = read(
         node(gpus=10, annotations={"hami.io/node-nvidia-register": "GPU-a,10,1,100,V,0,true:GPU-b,10,4096"})
     )
-    assert len(found.gpus) == 1
+    assert [(gpu.uuid, gpu.healthy, gpu.memory_mib) for gpu in found.gpus] == [
+        ("GPU-a", True, 1),
+        ("GPU-b", False, None),
+    ]
     assert any("1 records that cannot be read" in warning for warning in found.warnings)
 
 
@@ -283,7 +286,8 @@ def test_a_plugin_of_hami_that_left_while_its_units_are_offered_is_named():
     handshake = {"hami.io/node-handshake": "Deleted_2026-01-01 00:00:00"}
     found = read(node(gpus=10, annotations={**handshake, HAMI_NVIDIA: "GPU-a,10,1,100,V,0,true:"}))
     assert len(found.gpus) == 1
-    assert any("says Deleted_" in warning for warning in found.warnings)
+    assert found.stale_since == 1_767_225_600.0
+    assert any("not alive" in one and "nvidia.com/gpu is still offered" in one for one in found.warnings)
 
 
 def test_network_cards_of_a_gpu_vendor_are_no_gpus():
@@ -378,8 +382,9 @@ def test_other_vendors_are_devices_too(resource, vendor):
 def test_an_ascend_node_is_named_by_its_plugins_label_and_by_no_other_use_of_it():
     raw = node(labels={"accelerator": "huawei-Ascend910"})
     del raw["metadata"]["labels"]["nvidia.com/gpu.product"]
-    raw["status"]["capacity"]["huawei.com/Ascend910"] = "8"
-    del raw["status"]["capacity"]["nvidia.com/gpu"]
+    for amounts in (raw["status"]["capacity"], raw["status"]["allocatable"]):
+        del amounts["nvidia.com/gpu"]
+        amounts["huawei.com/Ascend910"] = "8"
     assert read(raw).model == "Ascend910"
     raw["metadata"]["labels"]["accelerator"] = "nvidia"
     assert read(raw).model == ""

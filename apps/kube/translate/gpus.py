@@ -1,25 +1,27 @@
-"""How many physical GPUs a node has, of which model, and how they are handed out.
+"""Which accelerators a node has, and how they are handed out: the main ones, and what stands beside them.
 
-Labels, capacity and the node agent's annotation tell the same story in three ways. The annotation
-is nearest to the hardware and wins; every disagreement becomes a warning (drift).
+Each kind of card is read by itself (`cards`); here the main kind is chosen, MIG instances are laid on it,
+and what the node agent sees is held against what the labels promise.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from apps.kube.translate.annotations import MATRIX, MOST_GPUS, DeviceFacts, read_matrix
-from apps.kube.translate.registers import Register, read_register
-from apps.kube.translate.values import Warn, whole_or_none
-from apps.planner.inventory import Gpu, MigInstance, Quantities, Topology
-from apps.planner.naming import PRODUCT_LABELS
-from apps.planner.resources import VENDORS, WHOLE_GPU_RESOURCES, counts_devices
+from apps.kube.translate.annotations import MATRIX, DeviceFacts, read_matrix
+from apps.kube.translate.cards import CardFacts, Told, read_cards
+from apps.kube.translate.counting import GPU_COUNT, number_label
+from apps.kube.translate.handshakes import Handshake, read_handshakes
+from apps.kube.translate.instances import lay_instances
+from apps.kube.translate.registers import Register, read_registers
+from apps.kube.translate.values import Warn
+from apps.kube.translate.vendors import MIG_PREFIX, NVIDIA, Cards, Offer, offers_of
+from apps.planner.inventory import DeviceGroup, Gpu, Quantities, Topology
 
-MIG_PREFIX = "nvidia.com/mig-"
-MIG_SUFFIX = re.compile(r"-MIG-.+$")
-SLICES = re.compile(r"^(\d)g\.")
+STRATEGY = "nvidia.com/mig.strategy"
+PRESENT = "nvidia.com/gpu.present"
+NO_GPUS = Offer(Cards(""), {}, {}, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,82 +36,143 @@ class GpuFacts:
     shares_per_gpu: int = 1
     mig_strategy: str = ""
     topology: Topology | None = None
+    others: tuple[DeviceGroup, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What else the reading found out. cards: the main kind first; empty on a node without accelerators.
+    not_alive_since: set where the main cards' plugin is gone. valid_until: when that will be so."""
+
+    cards: tuple[CardFacts, ...] = ()
+    registers: tuple[Register, ...] = ()
+    handshakes: Mapping[str, Handshake] | None = None
+    is_main_dead: bool = False
+    main_since: float | None = None
+    valid_until: float | None = None
 
 
 def read_gpu_facts(
-    labels: Mapping[str, str], annotations: Mapping[str, str], capacity: Quantities, warn: Warn
-) -> GpuFacts:
-    """Facts of a node without GPUs are the empty ones."""
-    told = read_matrix(annotations[MATRIX], warn) if MATRIX in annotations else None
-    resource = whole_gpu_resource(capacity)
-    labelled = _number(labels, "nvidia.com/gpu.count", warn)
-    if not resource and (told or labelled):
-        resource = "nvidia.com/gpu"
-    if not resource:
-        return GpuFacts()
-    product = next((labels[key] for key in PRODUCT_LABELS if labels.get(key)), "") or _ascend_model(labels)
-    strategy = labels.get("nvidia.com/mig.strategy", "")
-    if product.endswith("-MIG-INVALID"):
-        warn("the MIG layout is invalid for mig.strategy=single (MIG-INVALID): the node offers no instances")
-        labelled = labelled or None  # feature discovery counts 0 then, however many GPUs stand there
-    register = read_register(resource, annotations, warn)
-    if labelled is None and register is not None:
-        labelled = register.devices
-    physical = _physical(resource, labels, capacity, labelled, product, told, warn)
-    shares = _shares(resource, labels, capacity, physical, register, told is not None, warn)
-    if told is not None:
-        _compare_links(product, told.topology, warn)
-    gpus = told.gpus if told else tuple(Gpu(index=index) for index in range(physical))
-    return GpuFacts(
-        vendor=VENDORS.get(resource.partition("/")[0], resource.partition("/")[0]),
-        model=_model(product),
-        gpu_resource=resource,
-        gpus=_with_layout(_with_memory(gpus, labels, product), capacity),
-        sharing=_sharing(labels, product, shares, is_hami=register is not None),
-        shares_per_gpu=shares,
-        mig_strategy=strategy,
-        topology=told.topology if told else None,
-    )
-
-
-def whole_gpu_resource(capacity: Quantities) -> str:
-    """The resource by which whole GPUs of this node are asked; "" if it has none."""
-    known = sorted(
-        name for name in capacity if name in WHOLE_GPU_RESOURCES or name == "nvidia.com/gpu.shared"
-    )
-    others = sorted(name for name in capacity if name not in known and counts_devices(name))
-    for name in [*known, *others]:
-        if capacity[name] > 0:
-            return name
-    if any(name.startswith(MIG_PREFIX) for name in capacity):
-        return "nvidia.com/gpu"
-    return next(iter([*known, *others]), "")
-
-
-def _physical(
-    resource: str,
     labels: Mapping[str, str],
+    annotations: Mapping[str, str],
     capacity: Quantities,
-    labelled: int | None,
-    product: str,
-    told: DeviceFacts | None,
+    allocatable: Quantities,
     warn: Warn,
-) -> int:
-    units = capacity.get(resource, 0)
-    if labelled is not None and _is_single_mig(product):
-        labelled = _whole_gpus_of(labelled, product)
-    if told is not None:
-        if labelled is not None and labelled != len(told.gpus):
-            warn(f"the label nvidia.com/gpu.count says {labelled} GPUs, the node agent sees {len(told.gpus)}")
-        return len(told.gpus)
-    found = labelled
-    if found is None:
-        replicas = _number(labels, "nvidia.com/gpu.replicas", warn) or _gke_clients(labels) or 1
-        found = units // replicas if replicas > 1 and units % replicas == 0 else units
-    if found > MOST_GPUS:
-        warn(f"{found} GPUs on one node are not believable: they are left out")
-        return 0
+    *,
+    taken_at: float = 0.0,
+) -> tuple[GpuFacts, Inventory]:
+    """Facts of a node without GPUs are the empty ones. capacity: as it stands (`nodes`)."""
+    agent = read_matrix(annotations[MATRIX], warn) if MATRIX in annotations else None
+    handshakes = read_handshakes(annotations)
+    registers = _joined_to_offers(
+        read_registers(annotations, handshakes, warn), offers := offers_of(capacity, allocatable, labels)
+    )
+    offers = _with_unoffered(offers, registers, labels, agent, warn)
+    if not offers:
+        return GpuFacts(), Inventory(registers=tuple(registers), handshakes=handshakes)
+    main = max(offers, key=lambda offer: _weight(offer, has_agent=agent is not None))
+    told = Told(labels, agent, bool(capacity or allocatable), taken_at)
+    vendors = [offer.cards.vendor for offer in offers]
+    cards = [
+        read_cards(
+            offer,
+            registers,
+            told if offer is main else replace(told, agent=None),
+            warn,
+            is_alone=vendors.count(offer.cards.vendor) == 1,
+        )
+        for offer in sorted(offers, key=lambda offer: offer is not main)
+    ]
+    inventory = Inventory(
+        tuple(cards),
+        tuple(registers),
+        handshakes,
+        is_main_dead=cards[0].alive is False,
+        main_since=cards[0].since,
+        valid_until=_valid_until(handshakes, taken_at),
+    )
+    return _facts(cards, labels, annotations, agent, warn), inventory
+
+
+def _facts(
+    cards: list[CardFacts],
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str],
+    agent: DeviceFacts | None,
+    warn: Warn,
+) -> GpuFacts:
+    main = cards[0]
+    if agent is not None:
+        _compare_links(main.model, agent.topology, warn)
+    return GpuFacts(
+        vendor=main.offer.cards.vendor,
+        model=main.model,
+        gpu_resource=main.resource,
+        gpus=lay_instances(main.gpus, main.offer, annotations, warn),
+        sharing=main.sharing,
+        shares_per_gpu=main.shares,
+        mig_strategy=labels.get(STRATEGY, "") or ("single" if main.product.profile else ""),
+        topology=agent.topology if agent else None,
+        others=tuple(_beside(one) for one in cards[1:]),
+    )
+
+
+def _beside(cards: CardFacts) -> DeviceGroup:
+    return DeviceGroup(
+        vendor=cards.offer.cards.vendor,
+        resource=cards.resource or next(iter(sorted(cards.offer.forms)), ""),
+        model=cards.model,
+        gpus=cards.gpus,
+        sharing=cards.sharing,
+        shares_per_gpu=cards.shares,
+        alive=cards.alive,
+    )
+
+
+def _joined_to_offers(registers: list[Register], offers: list[Offer]) -> list[Register]:
+    """A scheduler may register chips by a name of its own: where the vendor has one kind of cards and one
+    register, they are the same."""
+    joined = []
+    for register in registers:
+        vendor = register.cards.vendor
+        kinds = [offer.cards for offer in offers if offer.cards.vendor == vendor]
+        alike = [one for one in registers if one.cards.vendor == vendor]
+        if register.cards not in kinds and len(kinds) == 1 and len(alike) == 1:
+            register = replace(register, cards=kinds[0])
+        joined.append(register)
+    return joined
+
+
+def _with_unoffered(
+    offers: list[Offer],
+    registers: list[Register],
+    labels: Mapping[str, str],
+    agent: DeviceFacts | None,
+    warn: Warn,
+) -> list[Offer]:
+    """Cards that stand on the node although no resource of theirs is offered."""
+    found = list(offers)
+    for register in registers:
+        if all(offer.cards != register.cards for offer in found):
+            found.append(Offer(register.cards, {}, {}, {}))
+    is_labelled = bool(number_label(labels, GPU_COUNT, warn))
+    if (agent is not None and not found) or (is_labelled and all(one.cards != NVIDIA for one in found)):
+        found.insert(0, Offer(NVIDIA, {}, {}, {}))
+    elif not found and labels.get(PRESENT) == "true":
+        warn(f"the label {PRESENT} says that there are GPUs, but no plugin offers any")
     return found
+
+
+def _weight(offer: Offer, *, has_agent: bool) -> tuple[bool, bool, bool]:
+    """The main cards are those that are handed out, NVIDIA's before others."""
+    amount = max((offer.amount(name) for name in offer.forms), default=0)
+    is_nvidia = offer.cards == NVIDIA
+    return has_agent and is_nvidia, amount > 0, is_nvidia
+
+
+def _valid_until(handshakes: Mapping[str, Handshake], taken_at: float) -> float | None:
+    ends = [end for one in handshakes.values() if (end := one.is_over_at()) is not None and end > taken_at]
+    return min(ends, default=None)
 
 
 def _compare_links(product: str, topology: Topology | None, warn: Warn) -> None:
@@ -121,97 +184,4 @@ def _compare_links(product: str, topology: Topology | None, warn: Warn) -> None:
         warn(f"the label says {product}, whose GPUs are joined by NVLink, the node agent sees only {seen}")
 
 
-def _shares(
-    resource: str,
-    labels: Mapping[str, str],
-    capacity: Quantities,
-    physical: int,
-    register: Register | None,
-    is_told: bool,
-    warn: Warn,
-) -> int:
-    """Units of the resource per GPU: what is claimed, checked against what the kubelet offers."""
-    units = capacity.get(resource, 0)
-    dealt = register.units // register.devices if register is not None else 1
-    claimed = _number(labels, "nvidia.com/gpu.replicas", warn) or _gke_clients(labels) or dealt
-    in_mig = any(name.startswith(MIG_PREFIX) and amount for name, amount in capacity.items())
-    if not physical or not units or in_mig or _is_single_mig(labels.get("nvidia.com/gpu.product", "")):
-        return 1
-    if units == physical * claimed:
-        return claimed
-    if units % physical == 0:
-        warn(
-            f"{units} units of {resource} on {physical} GPUs do not fit {claimed} per GPU, as the labels say"
-        )
-        return units // physical
-    source = "the node agent sees" if is_told else "the labels say"
-    warn(f"{source} {physical} GPUs, the kubelet offers {units} of {resource}")
-    return claimed
-
-
-def _sharing(labels: Mapping[str, str], product: str, shares: int, *, is_hami: bool) -> str:
-    told = labels.get("nvidia.com/gpu.sharing-strategy") or labels.get(
-        "cloud.google.com/gke-gpu-sharing-strategy"
-    )
-    if told and told != "none":
-        return told[:40]
-    if is_hami and shares > 1:
-        return "hami"
-    return "time-slicing" if shares > 1 or product.endswith("-SHARED") else ""
-
-
-def _gke_clients(labels: Mapping[str, str]) -> int | None:
-    return whole_or_none(labels.get("cloud.google.com/gke-max-shared-clients-per-gpu"))
-
-
-def _model(product: str) -> str:
-    return MIG_SUFFIX.sub("", product.removesuffix("-SHARED"))[:100]
-
-
-def _ascend_model(labels: Mapping[str, str]) -> str:
-    """Huawei's plugin labels its nodes `accelerator: huawei-Ascend910`; others use that key otherwise."""
-    told = labels.get("accelerator", "")
-    return told.removeprefix("huawei-") if told.startswith("huawei-") else ""
-
-
-def _is_single_mig(product: str) -> bool:
-    found = MIG_SUFFIX.search(product)
-    return found is not None and found.group() != "-MIG-INVALID"
-
-
-def _whole_gpus_of(instances: int, product: str) -> int:
-    """Under mig.strategy=single the labels count instances: seven slices make one GPU."""
-    profile = product.removesuffix("-SHARED").rpartition("-MIG-")[2]
-    slices = SLICES.match(profile)
-    per_gpu = max(7 // int(slices.group(1)), 1) if slices and int(slices.group(1)) else 1
-    return -(-instances // per_gpu)
-
-
-def _with_memory(gpus: tuple[Gpu, ...], labels: Mapping[str, str], product: str) -> tuple[Gpu, ...]:
-    memory = whole_or_none(labels.get("nvidia.com/gpu.memory"))
-    if memory is None or memory <= 0 or MIG_SUFFIX.search(product):
-        return gpus
-    return tuple(gpu if gpu.memory_mib is not None else replace(gpu, memory_mib=memory) for gpu in gpus)
-
-
-def _with_layout(gpus: tuple[Gpu, ...], capacity: Quantities) -> tuple[Gpu, ...]:
-    """A node with one GPU has all advertised MIG instances on it; their starts stay unknown."""
-    if len(gpus) != 1 or gpus[0].instances:
-        return gpus
-    instances = [
-        MigInstance(name.removeprefix(MIG_PREFIX))
-        for name in sorted(capacity)
-        if name.startswith(MIG_PREFIX)
-        for _ in range(min(capacity[name], 7))
-    ]
-    return (replace(gpus[0], instances=tuple(instances)),) if instances else gpus
-
-
-def _number(labels: Mapping[str, str], key: str, warn: Warn) -> int | None:
-    if key not in labels:
-        return None
-    found = whole_or_none(labels[key])
-    if found is None or not 0 <= found < 100_000:
-        warn(f"the label {key} is no number")
-        return None
-    return found
+__all__ = ["MIG_PREFIX", "GpuFacts", "Inventory", "read_gpu_facts"]

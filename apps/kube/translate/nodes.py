@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from apps.kube.translate.annotations import HOLDERS, LONGEST_ANNOTATION, MOST_GPUS, read_holders
-from apps.kube.translate.gpus import MIG_PREFIX, GpuFacts, read_gpu_facts
+from apps.kube.translate.gpus import MIG_PREFIX, GpuFacts, Inventory, read_gpu_facts
 from apps.kube.translate.values import Warn, child, clean, entries, quantities, seconds_of, texts
 from apps.planner.inventory import Holding, Node, Quantities, Taint
 
@@ -39,19 +39,34 @@ class ReadNode:
 
 def read_node(raw: Mapping[str, Any], *, taken_at: float) -> ReadNode:
     """taken_at: the moment the facts are judged at, in seconds since the epoch."""
+    return inspect_node(raw, taken_at=taken_at)[0]
+
+
+def inspect_node(raw: Mapping[str, Any], *, taken_at: float) -> tuple[ReadNode, Inventory]:
+    """The same, with how its devices were found."""
     warnings: list[str] = []
     metadata, spec, status = child(raw, "metadata"), child(raw, "spec"), child(raw, "status")
     labels = texts(child(metadata, "labels"))
     annotations = texts(child(metadata, "annotations"), LONGEST_ANNOTATION)
     capacity = quantities(child(status, "capacity"), warnings.append, "capacity")
     allocatable = quantities(child(status, "allocatable"), warnings.append, "allocatable")
-    facts = read_gpu_facts(labels, annotations, _standing(capacity, allocatable), warnings.append)
+    facts, inventory = read_gpu_facts(
+        labels,
+        annotations,
+        _standing(capacity, allocatable),
+        allocatable,
+        warnings.append,
+        taken_at=taken_at,
+    )
     _warn_of_lost_gpus(facts, capacity, allocatable, warnings.append)
     if not facts.gpus and allocatable.get(facts.gpu_resource, 0) > MOST_GPUS:
         allocatable[facts.gpu_resource] = 0  # nobody believes them, so nothing is planned on them
     holdings, observed_at, valid_until = _holdings(annotations, taken_at, warnings.append)
     ready, reason, since = _readiness(status)
     created_at = seconds_of(metadata.get("creationTimestamp")) or 0.0
+    if ready and inventory.is_main_dead:
+        since = inventory.main_since
+    ends = [end for end in (valid_until, inventory.valid_until) if end is not None]
     node = Node(
         name=clean(metadata.get("name"), 253),
         uid=clean(metadata.get("uid"), 100),
@@ -72,10 +87,10 @@ def read_node(raw: Mapping[str, Any], *, taken_at: float) -> ReadNode:
         zone=labels.get("topology.kubernetes.io/zone", ""),
         cordon=annotations.get(CORDON, ""),
         created_at=created_at,
-        stale_since=None if ready else since if since is not None else created_at,
+        stale_since=None if ready and not inventory.is_main_dead else created_at if since is None else since,
         warnings=tuple(warnings[:MOST_WARNINGS]),
     )
-    return ReadNode(node, valid_until)
+    return ReadNode(node, min(ends, default=None)), inventory
 
 
 def _standing(capacity: Quantities, allocatable: Quantities) -> Quantities:
