@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from apps.clusters import pictures
-from apps.clusters.dumps import read_dump_texts, read_file
+from apps.clusters.dumps import read_dump_texts
 from apps.clusters.errors import BadDump
+from apps.clusters.input_files import read_bytes
 from apps.clusters.packing import Packer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,7 +59,7 @@ def pack_dump(paths: Sequence[tuple[str, Path]]) -> PackedPicture:
 def main(words: Sequence[str]) -> int:
     try:
         texts = [
-            (name, read_file(path, name=name)) for name, path in zip(words[::2], words[1::2], strict=True)
+            (name, read_bytes(path, name=name)) for name, path in zip(words[::2], words[1::2], strict=True)
         ]
         picture = read_dump_texts(texts)
     except BadDump as error:

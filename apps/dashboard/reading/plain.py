@@ -8,25 +8,14 @@ that begin like a formula, so exports put an apostrophe before those.
 from __future__ import annotations
 
 import re
-import unicodedata
 from html import escape
 
-_PLAIN = re.compile(r"[\x21-\x7e]*(?: [\x21-\x7e]+)*")
+from apps.planner.plain import visible
+
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
-_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
-
-def visible(text: object) -> str:
-    """The text with every invisible or direction-changing character written as ⟨U+202E⟩. Not escaped."""
-    word = str(text)
-    if _PLAIN.fullmatch(word):
-        return word
-    return "".join(_show(letter) for letter in word)
-
-
-def _show(letter: str) -> str:
-    return f"\u27e8U+{ord(letter):04X}\u27e9" if unicodedata.category(letter) in _HIDDEN else letter
+__all__ = ["cell_text", "shorten", "shown", "visible"]
 
 
 def shown(text: object) -> str:

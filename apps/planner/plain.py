@@ -1,0 +1,42 @@
+"""Text of others made safe to look at: nothing invisible left in it, on one line where one line is promised.
+
+Bidirectional controls can turn a name around, zero-width and control characters can hide part of it or
+steer a terminal; each is shown as its code point.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+LONGEST_LINE = 600
+_PLAIN = re.compile(r"[\x21-\x7e]*(?: [\x21-\x7e]+)*")
+_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+def visible(text: object) -> str:
+    """The text with every invisible or direction-changing character written as ⟨U+202E⟩. Not escaped."""
+    word = str(text)
+    if _PLAIN.fullmatch(word):
+        return word
+    return "".join(map(_show, word))
+
+
+def visible_lines(text: str) -> str:
+    """The same, but line ends stay line ends."""
+    return "\n".join(map(visible, text.split("\n")))
+
+
+def one_line(text: object, longest: int = LONGEST_LINE) -> str:
+    """The same on one line: blanks become one space, and what is too long is cut in its middle."""
+    word = str(text)
+    if len(word) > 4 * longest:
+        word = word[: 2 * longest] + " … " + word[-2 * longest :]
+    word = visible(" ".join(word.split()))
+    if len(word) <= longest:
+        return word
+    return f"{word[: longest // 2]} … {word[-(longest // 2) :]}"
+
+
+def _show(letter: str) -> str:
+    return f"\u27e8U+{ord(letter):04X}\u27e9" if unicodedata.category(letter) in _HIDDEN else letter
