@@ -1,27 +1,39 @@
 """What a pod asks for: the effective requests of its containers and its share of a GPU.
 
-The max formula itself is `planner.resources.effective_requests`. Shares are read where a pod says
-them plainly (KAI's fraction, HAMi's cores and memory); other vendors' forms stay plain resources.
+The max formula itself is `planner.resources.effective_requests`; the parts of devices are read by `wishes`.
+Shares that stand in annotations (KAI, run:ai, Alibaba) are added here, since no resource tells of them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from apps.kube.translate.values import Warn, brief, child, entries, quantities, whole, whole_or_none
+from apps.kube.translate.wishes import (
+    HAMI_PARTS,
+    OF_NO_NODE,
+    ContainerWish,
+    asked_of,
+    koordinator_cards,
+    read_wishes,
+)
 from apps.planner.resources import effective_requests, is_device_resource
 
 FRACTION = "gpu-fraction"
 FRACTION_DEVICES = "gpu-fraction-num-devices"
 FRACTION_MEMORY = "gpu-memory"
+ALLOCATED_MEMORY = "runai-allocated-gpu-memory"
 ALIBABA_MILLI = "alibabacloud.com/gpu-milli"
-HAMI_CORES = ("nvidia.com/gpucores", "nvidia.com/gpumem-percentage")
-HAMI_MEMORY = "nvidia.com/gpumem"
+ALIBABA_COUNT = "alibabacloud.com/gpu-count"
 RESERVATION_NAMESPACES = ("kai-resource-reservation", "runai-reservation")
+RESERVATION_LABEL = "app.runai.resource.reservation"
 WHOLE_GPU = "nvidia.com/gpu"
+MIG_ANNOTATION = re.compile(r"^nvidia\.com/mig-\dg\.\d+gb(\+[\w.]+)?$")
+MOST_DEVICES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,89 +43,141 @@ class Demand:
     requests: dict[str, int]
     gpu_milli: int = 1000
     gpu_memory_mib: int | None = None
+    reservation: bool = False
 
 
 def read_demand(
-    spec: Mapping[str, Any], namespace: str, annotations: Mapping[str, str], warn: Warn
+    spec: Mapping[str, Any],
+    namespace: str,
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str],
+    warn: Warn,
 ) -> Demand:
-    requests = _requests(spec, warn)
-    if namespace in RESERVATION_NAMESPACES:
+    requests = read_requests(spec, warn)
+    if is_reservation(namespace, labels):
         # These pods only keep a device for the fractions on it, which count themselves.
-        return Demand({name: amount for name, amount in requests.items() if not is_device_resource(name)})
+        plain = {name: amount for name, amount in requests.items() if not is_device_resource(name)}
+        return Demand(plain, reservation=True)
     if FRACTION in annotations:
         return _fraction(requests, annotations, warn)
     if FRACTION_MEMORY in annotations:
         return _by_memory(requests, annotations, warn)
     if ALIBABA_MILLI in annotations:
         return _by_milli(requests, annotations, warn)
-    return _hami_share(requests, _hami_percent(spec))
+    requests = {**mig_by_annotation(annotations), **requests}
+    if not any(map(is_device_resource, requests)):
+        return Demand(requests)
+    return _with_parts(requests, read_wishes(spec, warn))
 
 
-def _requests(spec: Mapping[str, Any], warn: Warn) -> dict[str, int]:
+def is_reservation(namespace: str, labels: Mapping[str, str]) -> bool:
+    """KAI's and run:ai's placeholders, by their namespace or, where it was renamed, by their labels."""
+    return (
+        namespace in RESERVATION_NAMESPACES
+        or labels.get("app") in RESERVATION_NAMESPACES
+        or RESERVATION_LABEL in labels
+    )
+
+
+def mig_by_annotation(annotations: Mapping[str, str]) -> dict[str, int]:
+    """run:ai gives MIG instances without any resource: `nvidia.com/mig-1g.5gb` is an annotation there."""
+    named = (name for name in annotations if "mig-" in name and MIG_ANNOTATION.match(name))
+    found = {name: whole(annotations[name]) for name in named}
+    return {name: amount for name, amount in found.items() if 0 < amount <= MOST_DEVICES}
+
+
+def read_requests(spec: Mapping[str, Any], warn: Warn) -> dict[str, int]:
+    """The effective requests as the pod's spec has them, whatever its annotations say."""
     inits = [
-        (_asked(container, warn), container.get("restartPolicy") == "Always")
+        (asked_of(container, warn), container.get("restartPolicy") == "Always")
         for container in entries(spec, "initContainers")
     ]
-    containers = [_asked(container, warn) for container in entries(spec, "containers")]
+    containers = [asked_of(container, warn) for container in entries(spec, "containers")]
     overhead = quantities(child(spec, "overhead"), warn, "overhead")
     found = effective_requests(containers, inits, overhead)
-    whole_pod = _asked(spec, warn)
+    whole_pod = asked_of(spec, warn)
     for name, amount in whole_pod.items():
         found[name] = amount + overhead.get(name, 0)
     found.pop("pods", None)
     return {name: amount for name, amount in found.items() if amount > 0}
 
 
-def _asked(holder: Mapping[str, Any], warn: Warn) -> dict[str, int]:
-    """Requests, with limits standing in where only they are given (as the API server defaults them)."""
-    limits = quantities(child(holder, "resources", "limits"), warn, "limits")
-    return {**limits, **quantities(child(holder, "resources", "requests"), warn, "requests")}
+def after_webhook(wishes: Iterable[ContainerWish]) -> tuple[ContainerWish, ...]:
+    """HAMi's webhook gives one GPU to a container that asks for parts of one without a count."""
+    return tuple(
+        ContainerWish(
+            wish.name,
+            wish.is_init,
+            wish.is_sidecar,
+            {**wish.devices, WHOLE_GPU: 1},
+            wish.memory_mib,
+            wish.memory_percent,
+            wish.core_percent,
+        )
+        if HAMI_PARTS & wish.devices.keys() and WHOLE_GPU not in wish.devices
+        else wish
+        for wish in wishes
+    )
+
+
+def _with_parts(requests: dict[str, int], wishes: tuple[ContainerWish, ...]) -> Demand:
+    """The largest part that any of its containers wants of a device, for each of its devices."""
+    kept = {name: amount for name, amount in requests.items() if not OF_NO_NODE.match(name)}
+    cards = sum(koordinator_cards(wish) for wish in wishes if not wish.is_init)
+    percent = max((wish.share_percent or 0 for wish in wishes), default=0)
+    memory = max((wish.memory_mib or 0 for wish in wishes), default=0)
+    milli = min(percent * 10, 1000) if percent > 0 else 1000
+    if cards > 1 or (cards and milli == 1000):
+        # Koordinator counts percents; the devices behind them are the node's ordinary ones.
+        kept = {**kept, WHOLE_GPU: max(kept.get(WHOLE_GPU, 0), cards)}
+    return Demand(kept, gpu_milli=milli, gpu_memory_mib=memory or None)
+
+
+def read_fraction(text: str) -> float | None:
+    """A share of one GPU, more than 0 and at most 1."""
+    try:
+        share = float(text) if len(text) < 40 else math.nan
+    except ValueError:
+        return None
+    return share if 0 < share <= 1 else None
 
 
 def _fraction(requests: dict[str, int], annotations: Mapping[str, str], warn: Warn) -> Demand:
     text = annotations[FRACTION]
-    try:
-        share = float(text) if len(text) < 40 else math.nan
-    except ValueError:
-        share = math.nan
-    devices = whole(annotations.get(FRACTION_DEVICES), 1)
-    if not 0 < share <= 1 or not 1 <= devices <= 64:
+    share, devices = read_fraction(text), whole(annotations.get(FRACTION_DEVICES), 1)
+    if share is None or not 1 <= devices <= MOST_DEVICES:
         warn(f"the annotation {FRACTION} {brief(text)!r} is no share of a GPU: counted as a whole one")
         return Demand({**requests, WHOLE_GPU: max(requests.get(WHOLE_GPU, 0), 1)})
     if devices > 1 or share == 1:
         requests = {**requests, WHOLE_GPU: devices}
-    return Demand(requests, gpu_milli=max(round(share * 1000), 1))
+    memory = whole_or_none(annotations.get(ALLOCATED_MEMORY))
+    return Demand(
+        requests,
+        gpu_milli=max(round(share * 1000), 1),
+        gpu_memory_mib=memory // devices if memory and memory > 0 else None,
+    )
 
 
 def _by_memory(requests: dict[str, int], annotations: Mapping[str, str], warn: Warn) -> Demand:
     memory = whole_or_none(annotations[FRACTION_MEMORY])
+    devices = whole(annotations.get(FRACTION_DEVICES), 1)
+    if memory is None or memory <= 0:
+        warn(f"the annotation {FRACTION_MEMORY} {brief(annotations[FRACTION_MEMORY])!r} is no number of MiB")
+        memory = None
     warn(f"its share of a GPU is told only as memory ({FRACTION_MEMORY}): counted as a whole one")
-    return Demand({**requests, WHOLE_GPU: max(requests.get(WHOLE_GPU, 0), 1)}, gpu_memory_mib=memory)
+    wanted = devices if 1 <= devices <= MOST_DEVICES else 1
+    return Demand({**requests, WHOLE_GPU: max(requests.get(WHOLE_GPU, 0), wanted)}, gpu_memory_mib=memory)
 
 
 def _by_milli(requests: dict[str, int], annotations: Mapping[str, str], warn: Warn) -> Demand:
     milli = whole_or_none(annotations[ALIBABA_MILLI])
+    count = whole(annotations.get(ALIBABA_COUNT), 1)
     if milli is None or not 0 < milli <= 1000:
         warn(f"the annotation {ALIBABA_MILLI} is no share of a GPU: counted as a whole one")
         milli = 1000
-    if milli == 1000:
-        requests = {**requests, WHOLE_GPU: max(requests.get(WHOLE_GPU, 0), 1)}
+    if not 1 <= count <= MOST_DEVICES:
+        warn(f"the annotation {ALIBABA_COUNT} is no number of GPUs: counted as one")
+        count = 1
+    if milli == 1000 or count > 1:
+        requests = {**requests, WHOLE_GPU: max(requests.get(WHOLE_GPU, 0), count)}
     return Demand(requests, gpu_milli=milli)
-
-
-def _hami_percent(spec: Mapping[str, Any]) -> int:
-    """The largest share of a device that any of its containers asks for, in percent; 0 without one."""
-    asked = [
-        whole(child(container, "resources", part).get(name))
-        for container in [*entries(spec, "containers"), *entries(spec, "initContainers")]
-        for part in ("limits", "requests")
-        for name in HAMI_CORES
-    ]
-    return max(asked, default=0)
-
-
-def _hami_share(requests: dict[str, int], percent: int) -> Demand:
-    """HAMi's extender deals out cores and memory; no node advertises them, so they are no plain resources."""
-    kept = {name: amount for name, amount in requests.items() if name not in (*HAMI_CORES, HAMI_MEMORY)}
-    milli = min(percent * 10, 1000) if percent > 0 else 1000
-    return Demand(kept, gpu_milli=milli, gpu_memory_mib=requests.get(HAMI_MEMORY))

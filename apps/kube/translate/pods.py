@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from apps.kube.translate.allocated import read_devices
 from apps.kube.translate.demand import read_demand
 from apps.kube.translate.placement import (
     read_host_ports,
@@ -25,7 +26,7 @@ from apps.kube.translate.values import (
     texts,
     whole,
 )
-from apps.planner.inventory import LinkClass, Pod
+from apps.planner.inventory import HeldDevice, LinkClass, Pod
 
 LINK = "defrag.gpu.internal/link"
 STEERING = "defrag.gpu.internal/migration"
@@ -41,12 +42,16 @@ class Surroundings:
     """What a pod takes from the objects around it.
 
     protections: of its namespace and workload. gang: key or "". pinned: a volume of it binds its place.
+    devices, claims, claim_wishes: by resource claims, as on `inventory.Pod`.
     """
 
     protections: tuple[str, ...] = ()
     gang: str = ""
     pinned: bool = False
     warnings: tuple[str, ...] = ()
+    devices: tuple[HeldDevice, ...] = ()
+    claims: tuple[str, ...] = ()
+    claim_wishes: tuple[str, ...] = ()
 
 
 def controller_of(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -64,7 +69,8 @@ def read_pod(raw: Mapping[str, Any], surroundings: Surroundings) -> Pod:
     labels, annotations = texts(child(metadata, "labels")), texts(child(metadata, "annotations"))
     namespace = clean(metadata.get("namespace"), 253)
     owner = controller_of(metadata)
-    demand = read_demand(spec, namespace, annotations, warn)
+    demand = read_demand(spec, namespace, labels, annotations, warn)
+    devices = (*surroundings.devices, *read_devices(spec, labels, annotations, warn))
     protections = read_protections(
         labels=labels,
         annotations=annotations,
@@ -83,6 +89,10 @@ def read_pod(raw: Mapping[str, Any], surroundings: Surroundings) -> Pod:
         requests=demand.requests,
         gpu_milli=demand.gpu_milli,
         gpu_memory_mib=demand.gpu_memory_mib,
+        reservation=demand.reservation,
+        devices=devices,
+        claims=surroundings.claims,
+        claim_wishes=surroundings.claim_wishes,
         workload=clean(owner.get("uid"), 100),
         owner_kind=clean(owner.get("kind"), 100),
         gang=surroundings.gang,

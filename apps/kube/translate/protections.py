@@ -37,6 +37,7 @@ def read_protections(
         *_of_owner(owner, annotations),
         *_of_annotations(annotations),
         *_of_purpose(labels, annotations, priority),
+        *_of_company(labels),
         *_of_volumes(spec, annotations),
         *_of_claims(spec),
         *inherited,
@@ -82,6 +83,20 @@ def _of_purpose(labels: Mapping[str, str], annotations: Mapping[str, str], prior
     if priority >= SYSTEM_PRIORITY:
         found.append("its priority marks it as critical to the system")
     return found
+
+
+def _of_company(labels: Mapping[str, str]) -> list[str]:
+    """Workloads whose controller answers the loss of one pod with the restart of many."""
+    if labels.get("ray.io/node-type") == "head":
+        cluster = clean(labels.get("ray.io/cluster"), 100)
+        return [f"it is the head of the Ray cluster {cluster}: moving it ends the whole cluster"]
+    if "leaderworkerset.sh/name" in labels:
+        group = clean(labels["leaderworkerset.sh/name"], 100)
+        return [f"it belongs to the LeaderWorkerSet {group}, which restarts a whole group when one pod is lost"]
+    if "jobset.sigs.k8s.io/jobset-name" in labels:
+        jobset = clean(labels["jobset.sigs.k8s.io/jobset-name"], 100)
+        return [f"it belongs to the JobSet {jobset}, which restarts or fails as a whole when one pod is lost"]
+    return []
 
 
 def _of_volumes(spec: Mapping[str, Any], annotations: Mapping[str, str]) -> list[str]:
