@@ -178,7 +178,7 @@ def _answer_compute_profiles(listing: Listing) -> list[Json]:
 def _answer_rows(listing: Listing, model: MigModel | None) -> Json:
     """The MIG rows of the table: one per compute instance, those of one GPU instance share its memory."""
     names = ("gpu", "gi", "ci", "device", "used_mib", "memory_mib", "sm")
-    rows = [dict(zip(names, row, strict=True)) for row in listing.rows]
+    rows: list[Json] = [dict(zip(names, row, strict=True)) for row in listing.rows]
     profiles: dict[str, int] = {}
     shared: dict[tuple[int, int], list[Json]] = {}
     for row in rows:

@@ -24,6 +24,7 @@ from apps.executions.drifting import drifted_nodes
 from apps.executions.mig_preflight import NodeFindings, examine_layouts
 from apps.executions.models import DryRun
 from apps.executions.pictures import take_picture
+from apps.executions.returning import returning_moves
 from apps.kube import errors
 from apps.kube.gateway import NODES, PODS, PRIORITY_CLASSES, WEBHOOKS, Gateway, Json, Kind
 from apps.kube.object_store import list_kept
@@ -76,7 +77,11 @@ def examine(version: PlanVersion, gateway: Gateway) -> Findings:
     changes = () if refusals else tuple(check_plan(picture, plan))
     if changes:
         return Findings(picture, changes=changes)
-    refusals += (*why_not_here(plan, picture), *_missing_rights(gateway))
+    refusals += (
+        *returning_moves(cluster, plan, now),
+        *why_not_here(plan, picture),
+        *_missing_rights(gateway),
+    )
     runs = _dry_runs(version, plan, picture, gateway)
     refusals += tuple(f"{run.pod} cannot be evicted: {run.message}" for run in runs if not run.allowed)
     asked = (*_relay_runs(version, relaid), *runs)
