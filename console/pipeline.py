@@ -12,6 +12,7 @@ def _every(seconds: float, task: str) -> dict[str, Any]:
 
 
 SCHEDULE: dict[str, dict[str, Any]] = {
+    "read telemetry": _every(15, "apps.telemetry.tasks.read_telemetry"),
     "measure new snapshots": _every(15, "apps.fragmentation.tasks.measure_snapshots"),
     "prepare grids": _every(15, "apps.dashboard.tasks.prepare_grids"),
     "compute requested plans": _every(10, "apps.plans.tasks.compute_requested_plans"),

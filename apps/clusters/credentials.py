@@ -43,6 +43,22 @@ def unseal(sealed: str, *, server: str, ca: str) -> Credentials:
     return Credentials(server=server, ca=ca, **secret)
 
 
+def seal_text(text: str) -> str:
+    """Another secret of a cluster (a token), encrypted the same way; "" stays ""."""
+    return _box().encrypt(text.encode()).decode() if text else ""
+
+
+def unseal_text(sealed: str, *, what: str) -> str:
+    """Raises ConnectionFailed if no key of ours opens it. what: whose secret it is, for people."""
+    try:
+        return _box().decrypt(sealed.encode()).decode() if sealed else ""
+    except InvalidToken:
+        raise ConnectionFailed(
+            f"The stored token of {what} cannot be decrypted: SECRET_KEY or CREDENTIAL_KEYS changed. "
+            "Put the former key back into CREDENTIAL_KEYS, or give the token again."
+        ) from None
+
+
 def _box() -> MultiFernet:
     keys = [_stretch(key) for key in settings.CREDENTIAL_KEYS] or [_stretch(settings.SECRET_KEY)]
     return MultiFernet([Fernet(key) for key in keys])

@@ -98,3 +98,14 @@ class Device:
     @property
     def is_cut(self) -> bool:
         return any(unit.instance for unit in self.units)
+
+
+def unit_key(host: str, uuid: str, name: str, instance: str, profile: str) -> str:
+    """Names a unit over time. A UUID is enough; where there is none, host and place stand for it. An instance
+    goes with its profile: after a change of the layout the same number may be another one."""
+    device = uuid or f"{host}|{name}"
+    return f"{device}/{instance}/{profile}" if instance else device
+
+
+def key_of(device: Device, unit: Unit) -> str:
+    return unit_key(device.host, device.uuid, device.name, unit.instance, unit.profile)

@@ -235,6 +235,16 @@ SNAPSHOT_STALE_SECONDS = 120
 PLAN_EXPIRES_AFTER_SECONDS = env.int("PLAN_EXPIRES_AFTER_SECONDS", default=4 * 3600)
 APPROVAL_LOGIN_MAX_AGE_SECONDS = env.int("APPROVAL_LOGIN_MAX_AGE_SECONDS", default=12 * 3600)
 
+# Reading a cluster's Prometheus. The window: over so many minutes low use is judged, if so many are measured.
+TELEMETRY_CONNECT_SECONDS = env.float("TELEMETRY_CONNECT_SECONDS", default=3)
+TELEMETRY_READ_SECONDS = env.float("TELEMETRY_READ_SECONDS", default=10)
+TELEMETRY_BUDGET_SECONDS = env.float("TELEMETRY_BUDGET_SECONDS", default=30)
+TELEMETRY_STALE_SECONDS = 120
+TELEMETRY_WINDOW_MINUTES = env.int("TELEMETRY_WINDOW_MINUTES", default=15)
+TELEMETRY_LEAST_MINUTES = env.int("TELEMETRY_LEAST_MINUTES", default=10)
+TELEMETRY_KEPT_MINUTES = env.int("TELEMETRY_KEPT_MINUTES", default=60)
+LOW_USE_PERCENT = env.float("LOW_USE_PERCENT", default=30)
+
 # The admission webhook that gates replacements (spec: steering). Empty URL: no steering by webhook.
 STEERING_URL = env.str("STEERING_URL", default="")
 STEERING_CA_FILE = env.str("STEERING_CA_FILE", default="")
