@@ -1,6 +1,6 @@
 """Link classes between the GPUs of one node, and the best group of N of them.
 
-Exact by enumeration, remembered per distinct matrix. GPUs are named by their position in
+Exact (see `link_choice`), remembered per distinct matrix. GPUs are named by their position in
 `node.gpus`, which is the order of the matrix. Not in here: what is free (rooms).
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from itertools import combinations
 
 from apps.planner.inventory import LinkClass, Node, Topology
+from apps.planner.link_choice import Weighed, choose, largest, worst
 
 Matrix = tuple[tuple[LinkClass, ...], ...]
 Codes = tuple[tuple[str, ...], ...]
@@ -34,8 +34,16 @@ CODES = {
     "HCCS": LinkClass.NVLINK,
     "HCCS_SW": LinkClass.NVLINK,
     "MX": LinkClass.NVLINK,
+    "HT": LinkClass.NVLINK,
+    "SIO": LinkClass.NVLINK,
+    "MLK": LinkClass.NVLINK,
+    "PSB": LinkClass.PCIE_SWITCH,
+    "MUL": LinkClass.PCIE_SWITCH,
+    "PCIE": LinkClass.NODE,
 }
-BONDED = re.compile(r"^(NV|MTL|XL)(\d+)$")
+"""Also of other makers: MetaX (MX, HT), Huawei (HCCS, SIO), Cambricon (MLK, MUL), AMD (XGMI; its PCIE says no
+more than that, so it counts as the farthest)."""
+BONDED = re.compile(r"^(NV|MTL|MT|XL|IX)(\d{1,3})$")
 BANDWIDTH = {LinkClass.PCIE_SWITCH: 64, LinkClass.NUMA: 48, LinkClass.NODE: 32}
 """Rough GB/s, both ways, only to order groups of one node among each other."""
 
@@ -73,8 +81,9 @@ def best_group(
     if count == 1 and len(free) == 1:
         return free
     assert node.topology is not None
-    group = _choose_group(node.topology.links, free, count)
-    if wanted is None or count == 1 or _worst_rank(node.topology.links, group) >= RANK[wanted]:
+    weighed = _weighed(node.topology.links)
+    group = choose(weighed, free, count, RANK[LinkClass.NUMA])
+    if wanted in (None, LinkClass.NODE) or count == 1 or worst(weighed, group) >= RANK[wanted]:
         return group
     return None
 
@@ -90,15 +99,15 @@ def largest_group(node: Node, free_indexes: Iterable[int], link: LinkClass) -> i
     if not knows_links(node):
         return 0
     assert node.topology is not None
-    return _largest_clique(node.topology.links, free, RANK[link])
+    return largest(_weighed(node.topology.links), free, RANK[link])
 
 
 @lru_cache(maxsize=4096)
-def _pairs(links: Codes) -> tuple[tuple[tuple[int, int], ...], ...]:
+def _weighed(links: Codes) -> Weighed:
     """(rank, bandwidth) of each pair; the worse of both directions."""
     size = len(links)
-    return tuple(
-        tuple(min(_weigh(links[a][b]), _weigh(links[b][a])) for b in range(size)) for a in range(size)
+    return Weighed(
+        tuple(tuple(min(_weigh(links[a][b]), _weigh(links[b][a])) for b in range(size)) for a in range(size))
     )
 
 
@@ -107,53 +116,3 @@ def _weigh(code: str) -> tuple[int, int]:
     bonded = BONDED.match(code.strip().upper())
     bandwidth = 50 * int(bonded.group(2)) if bonded else BANDWIDTH.get(kind, 0)
     return RANK[kind], bandwidth or (300 if kind is LinkClass.NVLINK else 0)
-
-
-@lru_cache(maxsize=4096)
-def _worst_rank(links: Codes, group: tuple[int, ...]) -> int:
-    pairs = _pairs(links)
-    return min((pairs[a][b][0] for a, b in combinations(group, 2)), default=RANK[LinkClass.NVLINK])
-
-
-@lru_cache(maxsize=65536)
-def _choose_group(links: Codes, free: tuple[int, ...], count: int) -> tuple[int, ...]:
-    pairs = _pairs(links)
-    best_key: tuple[int, int] | None = None
-    tied: list[tuple[int, ...]] = []
-    for group in combinations(free, count):
-        weights = [pairs[a][b] for a, b in combinations(group, 2)]
-        key = (min((rank for rank, _ in weights), default=4), sum(width for _, width in weights))
-        if best_key is None or key > best_key:
-            best_key, tied = key, [group]
-        elif key == best_key:
-            tied.append(group)
-    if len(tied) == 1:
-        return tied[0]
-    return max(tied, key=lambda group: (_remainder_worth(links, free, group), tuple(-i for i in group)))
-
-
-@lru_cache(maxsize=65536)
-def _remainder_worth(links: Codes, free: tuple[int, ...], group: tuple[int, ...]) -> tuple[int, int]:
-    rest = tuple(index for index in free if index not in group)
-    best = _largest_clique(links, rest, RANK[LinkClass.NVLINK])
-    near = _largest_clique(links, rest, RANK[LinkClass.NUMA])
-    return _power_of_two(best), _power_of_two(near)
-
-
-def _power_of_two(count: int) -> int:
-    return 1 << (count.bit_length() - 1) if count else 0
-
-
-@lru_cache(maxsize=65536)
-def _largest_clique(links: Codes, free: tuple[int, ...], rank: int) -> int:
-    pairs = _pairs(links)
-    near = {a: {b for b in free if b != a and pairs[a][b][0] >= rank} for a in free}
-
-    def grow(size: int, candidates: set[int], best: int) -> int:
-        best = max(best, size)
-        while candidates and size + len(candidates) > best:
-            member = candidates.pop()
-            best = grow(size + 1, candidates & near[member], best)
-        return best
-
-    return grow(0, set(free), 0)

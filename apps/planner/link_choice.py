@@ -1,0 +1,179 @@
+"""Chooses GPUs of one node by the links between them: the best group of N, and the largest tied group.
+
+Exact for every node that is built (16 GPUs and more, where many are alike). A matrix that is neither small
+nor regular (no machine has one, but an annotation may claim it) is answered by a bounded search that may miss
+the best, never by one that does not end. Weights are (rank of the link's class, bandwidth), symmetric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import combinations
+
+Weights = tuple[tuple[tuple[int, int], ...], ...]
+
+
+class Weighed:
+    """A matrix's weights, told apart by identity: what is found out about them is remembered with them."""
+
+    __slots__ = ("of", "__weakref__")
+
+    def __init__(self, of: Weights) -> None:
+        self.of = of
+
+
+BEST_RANK = 4
+MOST_STEPS = 200_000
+MOST_TIES = 512
+
+
+class _Steps:
+    """Counts down; says when a search has to make do with what it has."""
+
+    def __init__(self, most: int) -> None:
+        self.left = most
+
+    def is_over(self) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+
+@lru_cache(maxsize=65536)
+def choose(weighed: Weighed, free: tuple[int, ...], count: int, near_rank: int) -> tuple[int, ...]:
+    """The best `count` of the free ones.
+
+    Best worst link first, then most bandwidth, then the remainder that serves the largest power-of-two
+    request by the best links and by links of `near_rank`, then the lowest positions.
+    """
+    rank = next((rank for rank in range(BEST_RANK, 0, -1) if largest(weighed, free, rank) >= count), 0)
+    kinds = alike(weighed, free)
+    best, tied, steps = -1, [], _Steps(MOST_STEPS)
+    for group, width in _groups(weighed, kinds, count, rank, steps):
+        if width > best:
+            best, tied = width, [group]
+        elif width == best and len(tied) < MOST_TIES:
+            tied.append(group)
+    if not tied:
+        tied = [_grow(weighed, free, count)]
+    if len(tied) == 1:
+        return tied[0]
+
+    def worth(group: tuple[int, ...]) -> tuple[int, int, tuple[int, ...]]:
+        rest = tuple(one for one in free if one not in group)
+        by_best, by_near = largest(weighed, rest, BEST_RANK), largest(weighed, rest, near_rank)
+        return _power_of_two(by_best), _power_of_two(by_near), tuple(-one for one in group)
+
+    return max(tied, key=worth)
+
+
+@lru_cache(maxsize=65536)
+def alike(weighed: Weighed, free: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """Free GPUs in kinds: two of a kind have the same link to every other. Only their number matters then."""
+    weights = weighed.of
+    kinds: list[list[int]] = []
+    for one in free:
+        for kind in kinds:
+            other = kind[0]
+            if all(weights[one][at] == weights[other][at] for at in free if at not in (one, other)):
+                kind.append(one)
+                break
+        else:
+            kinds.append([one])
+    return tuple(tuple(kind) for kind in kinds)
+
+
+def _groups(
+    weighed: Weighed, kinds: Sequence[tuple[int, ...]], count: int, rank: int, steps: _Steps
+) -> Iterator[tuple[tuple[int, ...], int]]:
+    """Groups of `count` whose links are all of `rank` or better, with the sum of their bandwidths.
+
+    Of each kind the lowest positions are taken.
+    """
+    weights = weighed.of
+    left = [0] * (len(kinds) + 1)
+    for at in range(len(kinds) - 1, -1, -1):
+        left[at] = left[at + 1] + len(kinds[at])
+
+    def take(at: int, chosen: tuple[int, ...], width: int) -> Iterator[tuple[tuple[int, ...], int]]:
+        if len(chosen) == count:
+            yield tuple(sorted(chosen)), width
+            return
+        if len(chosen) + left[at] < count or steps.is_over():
+            return
+        grown, wider = chosen, width
+        fitting = [(chosen, width)]
+        for member in kinds[at][: count - len(chosen)]:
+            links = [weights[member][other] for other in grown]
+            if any(link[0] < rank for link in links):
+                break
+            grown, wider = (*grown, member), wider + sum(link[1] for link in links)
+            fitting.append((grown, wider))
+        for grown, wider in reversed(fitting):
+            yield from take(at + 1, grown, wider)
+
+    yield from take(0, (), 0)
+
+
+def _grow(weighed: Weighed, free: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """From the first free one on, always the one that keeps the worst link best."""
+    group = [free[0]]
+    while len(group) < count:
+        rest = [one for one in free if one not in group]
+        group.append(max(rest, key=lambda one: (min(weighed.of[one][other] for other in group), -one)))
+    return tuple(sorted(group))
+
+
+@lru_cache(maxsize=65536)
+def largest(weighed: Weighed, free: tuple[int, ...], rank: int) -> int:
+    """The size of the largest group of free ones whose links are all of `rank` or better."""
+    if rank <= 0 or len(free) < 2:
+        return len(free)
+    near = {a: _bits(b for b in free if b != a and weighed.of[a][b][0] >= rank) for a in free}
+    steps = _Steps(MOST_STEPS // 10)
+    best = 0
+
+    def grow(size: int, candidates: int) -> None:
+        nonlocal best
+        best = max(best, size)
+        order = _coloured(candidates, near)
+        for member, colours in reversed(order):
+            if size + colours <= best or steps.is_over():
+                return
+            grow(size + 1, candidates & near[member])
+            candidates &= ~(1 << member)
+
+    grow(0, _bits(free))
+    return best
+
+
+def _coloured(candidates: int, near: dict[int, int]) -> list[tuple[int, int]]:
+    """Candidates with a bound each: no larger group lies among it and those before it (greedy colouring)."""
+    order: list[tuple[int, int]] = []
+    colour, rest = 0, candidates
+    while rest:
+        colour += 1
+        independent = rest
+        while independent:
+            low = independent & -independent
+            member = low.bit_length() - 1
+            independent &= ~(low | near[member])
+            rest &= ~low
+            order.append((member, colour))
+    return order
+
+
+def _bits(members: Iterator[int] | Sequence[int]) -> int:
+    found = 0
+    for member in members:
+        found |= 1 << member
+    return found
+
+
+def _power_of_two(count: int) -> int:
+    return 1 << (count.bit_length() - 1) if count else 0
+
+
+def worst(weighed: Weighed, group: Sequence[int]) -> int:
+    """The rank of a group's worst link; the best where it has none."""
+    return min((weighed.of[a][b][0] for a, b in combinations(group, 2)), default=BEST_RANK)
