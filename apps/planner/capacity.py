@@ -109,11 +109,12 @@ def count_alone(room: Room, demand: Demand) -> int:
         most.append(room.left["pods"])
     if demand.ports:
         most.append(1)
-    if demand.gpus and not room.by_device:
+    if demand.gpus and room.counts_units:
         most.append(room.left.get(demand.gpu_resource, 0) // demand.gpus)
+    if demand.gpus and not room.by_device:
+        pass
     elif demand.gpus and demand.milli < WHOLE:
-        units = sum(room.gpu_left[at] // demand.milli for at in room.usable)
-        most.append(units // demand.gpus)
+        most.append(_count_shares(room, demand))
     elif demand.gpus:
         free = room.free_positions()
         linked = len(free)
@@ -122,6 +123,12 @@ def count_alone(room: Room, demand: Demand) -> int:
             linked = max(largest_group(room.node, free, demand.link), len(free) if demand.gpus == 1 else 0)
         most.append(len(free) // demand.gpus if linked >= demand.gpus else 0)
     return min(most, default=10**6)
+
+
+def _count_shares(room: Room, demand: Demand) -> int:
+    if demand.gpus == 1:
+        return room.count_shares(demand, room.gpu_left, room.memory_left)
+    return sum(room.gpu_left[at] // demand.milli for at in room.usable) // demand.gpus
 
 
 def amount_of(demand: Demand, name: str, by_device: bool = True) -> int:

@@ -129,15 +129,21 @@ class NodeClearing:
 
     def _has_gpus(self, leaving: list[Pod], demands: list[Demand], starts: int) -> bool:
         wanted, room = self.wanted, self.room
-        if not room.by_device:
+        if room.counts_units:
             back = sum(demand.gpus for demand in demands if demand.gpu_resource == wanted.gpu_resource)
-            return room.left.get(wanted.gpu_resource, 0) + back >= wanted.gpus * starts
-        left = list(room.gpu_left)
+            if room.left.get(wanted.gpu_resource, 0) + back < wanted.gpus * starts:
+                return False
+        return not room.by_device or self._has_devices(leaving, starts)
+
+    def _has_devices(self, leaving: list[Pod], starts: int) -> bool:
+        wanted, room = self.wanted, self.room
+        left, memory = list(room.gpu_left), list(room.memory_left)
         for pod in leaving:
-            for at, milli in room.taken[pod.uid]:
+            for at, milli, mib in room.taken[pod.uid]:
                 left[at] += milli
+                memory[at] = None if memory[at] is None else (memory[at] or 0) + mib
         if wanted.milli < WHOLE:
-            return _count_fractions(left, room.usable, wanted) >= starts
+            return room.count_shares(wanted, left, memory) >= starts
         free = tuple(at for at in room.usable if left[at] == WHOLE)
         if len(free) < wanted.gpus * starts:
             return False
@@ -200,9 +206,3 @@ def _share_out(total: int, limits: Counts) -> Iterator[Counts]:
     for first in range(min(total, limits[0]), max(0, total - rest) - 1, -1):
         for others in _share_out(total - first, limits[1:]):
             yield (first, *others)
-
-
-def _count_fractions(left: list[int], usable: tuple[int, ...], wanted: Demand) -> int:
-    if wanted.gpus == 1:
-        return sum(left[at] // wanted.milli for at in usable)
-    return 1 if sum(1 for at in usable if left[at] >= wanted.milli) >= wanted.gpus else 0

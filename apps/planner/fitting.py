@@ -32,6 +32,8 @@ class Reason(StrEnum):
     VOLUME = "its volume is pinned to another node"
     NO_SUCH_GPU = "node has no such GPUs"
     GPU = "too few free GPUs"
+    GPU_MEMORY = "too little memory left on its GPUs"
+    GPU_MEMORY_UNKNOWN = "memory of its GPUs is not known"
     MIG = "too few free MIG instances of its profile"
     CPU = "too little CPU"
     MEMORY = "too little memory"
@@ -168,6 +170,8 @@ def room_reasons(rooms: Rooms, pod: Pod, node: Node) -> list[Reason]:
     for name in room.shortages(demand):
         if name == "gpu":
             found.append(Reason.GPU if demand.gpu_resource == node.gpu_resource else Reason.NO_SUCH_GPU)
+        elif name == "gpu memory":
+            found.append(_memory_reason(node))
         elif name.startswith("port "):
             found.append(Reason.PORT)
         else:
@@ -175,6 +179,11 @@ def room_reasons(rooms: Rooms, pod: Pod, node: Node) -> list[Reason]:
     if demand.gpus and demand.link not in (None, LinkClass.NODE) and not room.has_group(demand):
         found.append(_link_reason(room))
     return list(dict.fromkeys(found))
+
+
+def _memory_reason(node: Node) -> Reason:
+    is_known = any(gpu.memory_mib is not None for gpu in node.gpus)
+    return Reason.GPU_MEMORY if is_known else Reason.GPU_MEMORY_UNKNOWN
 
 
 def interpod_words(rooms: Rooms, pod: Pod, node: Node) -> list[Reason]:

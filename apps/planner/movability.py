@@ -105,6 +105,8 @@ class MovabilityRules:
             reasons.append("No controller would create it again.")
         if pod.owner_kind in INTERACTIVE_OWNERS or any(name in pod.labels for name in INTERACTIVE_LABELS):
             reasons.append("A person works in it (interactive pods are protected).")
+        if pod.reservation:
+            reasons.append("It is a placeholder that keeps a device for the shares on it.")
         if pod.scheduler != DEFAULT_SCHEDULER:
             reasons.append(f"It belongs to the scheduler {pod.scheduler}, which cannot be steered yet.")
         if pod.volumes_pin_node:

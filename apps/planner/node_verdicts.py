@@ -55,9 +55,13 @@ class NodeTable:
         resources = [room.node.gpu_resource for room in self.rooms]
         self.resource = np.array(resources, dtype=object)
         self.by_device = np.array([room.by_device for room in self.rooms], dtype=bool)
+        self.counts_units = np.array([room.counts_units for room in self.rooms], dtype=bool)
         self.free = np.array([room.free_gpus for room in self.rooms], dtype=np.int64)
         self.counted = np.array(
-            [0 if room.by_device else room.left.get(room.node.gpu_resource, 0) for room in self.rooms],
+            [
+                room.left.get(room.node.gpu_resource, 0) if room.counts_units or not room.by_device else 0
+                for room in self.rooms
+            ],
             dtype=np.int64,
         )
         self.is_open = np.array([is_open_node(room.node) for room in self.rooms], dtype=bool)
@@ -104,8 +108,10 @@ class NodeTable:
         masks: list[tuple[Reason, Flags]] = []
         if demand.gpus:
             other = self.resource != demand.gpu_resource
-            counted = (self.counted >= demand.gpus) & (demand.milli == WHOLE)
-            enough = np.where(self.by_device, self._count_enough(demand.milli) >= demand.gpus, counted)
+            counted = self.counted >= demand.gpus
+            devices = self._count_enough(demand.milli) >= demand.gpus
+            turns = counted & (demand.milli == WHOLE)
+            enough = np.where(self.by_device, devices & (counted | ~self.counts_units), turns)
             masks += [(Reason.NO_SUCH_GPU, other), (Reason.GPU, ~other & ~enough)]
         short: dict[Reason, Flags] = {}
         for name, amount in demand.resources:
@@ -118,7 +124,7 @@ class NodeTable:
 
     def _slow_masks(self, pod: Pod, demand: Demand) -> list[tuple[Reason, Flags]]:
         """Whatever only the rooms themselves can tell."""
-        has_wish = demand.ports or demand.link not in (None, LinkClass.NODE)
+        has_wish = demand.ports or demand.memory_mib is not None or demand.link not in (None, LinkClass.NODE)
         if not has_wish and not self.fitting.needs_neighbours(pod):
             return []
         known = {Reason.GPU, Reason.NO_SUCH_GPU, Reason.PODS, Reason.MIG, Reason.OTHER}

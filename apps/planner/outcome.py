@@ -63,6 +63,8 @@ def _tell_offer(amounts: Mapping[str, int]) -> str:
 
 def wants_device(pod: Pod) -> bool:
     """Whether the pod asks for an accelerator in any form."""
+    if pod.reservation:
+        return False
     return pod.gpu_milli < 1000 or any(
         amount > 0 and _names_device(name.lower()) for name, amount in pod.requests.items()
     )

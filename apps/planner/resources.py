@@ -13,6 +13,8 @@ from functools import lru_cache
 
 from apps.planner.inventory import LinkClass, Pod, Quantities
 
+LEAST = 1
+"""Milli-GPU that a share of the memory alone counts as: its card is no longer whole."""
 QUANTITY = re.compile(r"^([+-]?(?:\d+\.?\d*|\.\d+))([eE][+-]?\d+|[numkMGTPE]|[KMGTPE]i|)$")
 SUFFIXES = {
     "": Decimal(1),
@@ -59,6 +61,8 @@ VENDORS = {
 DEVICE_WORDS = re.compile(r"gpu|dcu|mlu|cuda|ascend|neuron|gaudi|accel|qaic|(?<![a-z])v?(?:npu|tpu|xpu|hpu)")
 BESIDE_DEVICES = ("monitoring", "rdma", "hostdev", "sriov", "roce")
 PARTS_OF_DEVICES = ("mem", "core", "percent", "bandwidth", "-milli", "slice", "tile", "mig-")
+COUNTED_IN_PERCENT = "koordinator.sh/"
+"""Koordinator's resources: 100 of them are one device, whose ordinary name counts it."""
 
 
 def parse_quantity(text: str | int | float, resource: str = "") -> int:
@@ -128,14 +132,18 @@ def is_device_resource(name: str) -> bool:
 def counts_devices(name: str) -> bool:
     """Whether one unit of it is a whole accelerator (or, where devices are shared in time, a turn on one)."""
     short = name.partition("/")[2].lower()
+    if name.startswith(COUNTED_IN_PERCENT):
+        return False
     return is_device_resource(name) and not any(word in short for word in PARTS_OF_DEVICES)
 
 
 def asks_gpu(pod: Pod) -> bool:
     """Whether the pod asks for any accelerator at all; what makes a node not "free"."""
-    return pod.gpu_milli < 1000 or any(
-        amount > 0 and is_device_resource(name) for name, amount in pod.requests.items()
-    )
+    if pod.reservation:
+        return False
+    if pod.gpu_milli < 1000 or pod.devices:
+        return True
+    return any(amount > 0 and is_device_resource(name) for name, amount in pod.requests.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +151,8 @@ class Demand:
     """A pod's requests taken apart for placement.
 
     resources: everything but whole GPUs, sorted. gpus: devices wanted, each with `milli` of
-    it (1000 is a whole one). gpu_resource: "" if none is wanted.
+    it (1000 is a whole one) and memory_mib of its memory (None: as much as of its cores).
+    gpu_resource: "" if none is wanted.
     """
 
     resources: tuple[tuple[str, int], ...] = ()
@@ -152,6 +161,7 @@ class Demand:
     milli: int = 0
     link: LinkClass | None = None
     ports: tuple[int, ...] = ()
+    memory_mib: int | None = None
 
     @property
     def gpu_milli(self) -> int:
@@ -166,19 +176,24 @@ def demand_of(pod: Pod, extra_gpu_resources: frozenset[str] = frozenset()) -> De
         amount = pod.requests[name]
         if amount <= 0:
             continue
-        if not gpu_resource and (counts_devices(name) or name in extra_gpu_resources):
+        is_whole = counts_devices(name) or name in extra_gpu_resources
+        if pod.reservation and (is_whole or is_device_resource(name)):
+            continue
+        if not gpu_resource and is_whole:
             gpu_resource, gpus = name, amount
         else:
             resources.append((name, amount))
-    if pod.gpu_milli < 1000:
+    is_share = pod.gpu_milli < 1000 and not pod.reservation
+    if is_share:
         gpu_resource, gpus = gpu_resource or "nvidia.com/gpu", max(gpus, 1)
     return Demand(
         resources=tuple(resources),
         gpu_resource=gpu_resource,
         gpus=gpus,
-        milli=pod.gpu_milli if gpus else 0,
+        milli=max(pod.gpu_milli, LEAST) if gpus else 0,
         link=pod.link if gpus > 1 else None,
         ports=tuple(sorted(pod.host_ports)),
+        memory_mib=pod.gpu_memory_mib if gpus and is_share else None,
     )
 
 

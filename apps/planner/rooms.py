@@ -1,8 +1,8 @@
-"""What is left on each node, and the mutable model that placements are tried on.
+"""All nodes' rooms: the mutable model that placements are tried on, with a way back to a checkpoint.
 
-One ledger per device: whole GPUs, fractions and MIG devices of the same card are never sold
-twice. A `Rooms` can go back to a checkpoint. Not in here: rules about who may go where
-(fitting), which GPUs belong together (topology), what to move (defrag).
+One account per device: whole GPUs, shares of cores and memory and MIG devices of the same card are never
+sold twice. Not in here: one node's arithmetic (room), rules about who may go where (fitting), which GPUs
+belong together (topology), what to move (defrag).
 """
 
 from __future__ import annotations
@@ -11,141 +11,13 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from apps.planner import topology
-from apps.planner.inventory import LinkClass, Node, Pod
-from apps.planner.resources import Demand, asks_gpu, demand_of
+from apps.planner.inventory import Node, Pod
+from apps.planner.resources import LEAST, Demand, asks_gpu, demand_of
+from apps.planner.room import WHOLE, Room, Taken
+from apps.planner.shares import asked_of
 from apps.planner.snapshot import Snapshot
 
-WHOLE = 1000
-Taken = tuple[tuple[int, int], ...]
-"""(position in node.gpus, milli) of each device a pod holds."""
-
-
-class Room:
-    """The remaining room of one node.
-
-    left: resources but whole GPUs; may be negative (overcommitted). gpu_left: milli left per
-    position of node.gpus; 0 where the device cannot be given out whole (unhealthy, cut by MIG).
-    by_device: False where devices are shared in time, so that only counts mean something.
-    located: whether it is known which devices each pod holds.
-    """
-
-    __slots__ = ("node", "left", "gpu_left", "usable", "by_device", "located", "ports", "pods", "taken")
-
-    def __init__(self, node: Node) -> None:
-        self.node = node
-        self.left: dict[str, int] = dict(node.allocatable)
-        self.by_device = True
-        offered = self.left.pop(node.gpu_resource, 0) if node.gpu_resource else 0
-        positions = [at for at, gpu in enumerate(node.gpus) if gpu.healthy and not gpu.instances]
-        if offered > len(node.gpus):
-            self.by_device, positions = False, []
-            self.left[node.gpu_resource] = offered
-        self.usable: tuple[int, ...] = tuple(positions)
-        self.gpu_left = [WHOLE if at in self.usable else 0 for at in range(len(node.gpus))]
-        self.located = node.holdings is not None
-        self.ports: Counter[int] = Counter()
-        self.pods: dict[str, Pod] = {}
-        self.taken: dict[str, Taken] = {}
-
-    def copy(self) -> Room:
-        twin = Room.__new__(Room)
-        twin.node, twin.usable = self.node, self.usable
-        twin.by_device, twin.located = self.by_device, self.located
-        twin.left, twin.gpu_left, twin.ports = dict(self.left), list(self.gpu_left), self.ports.copy()
-        twin.pods, twin.taken = dict(self.pods), dict(self.taken)
-        return twin
-
-    def free_positions(self) -> tuple[int, ...]:
-        return tuple(at for at in self.usable if self.gpu_left[at] == WHOLE)
-
-    @property
-    def free_gpus(self) -> int:
-        return len(self.free_positions())
-
-    @property
-    def idle_milli(self) -> int:
-        return sum(self.gpu_left)
-
-    @property
-    def pods_left(self) -> int | None:
-        return self.left.get("pods")
-
-    def shortages(self, demand: Demand) -> list[str]:
-        """The names of the resources that do not suffice, GPUs as "gpu", ports as "port N"."""
-        short = ["gpu"] if demand.gpus and not self.has_gpus(demand) else []
-        short.extend(name for name, amount in demand.resources if self.left.get(name, 0) < amount)
-        if self.left.get("pods", 1) < 1:
-            short.append("pods")
-        short.extend(f"port {port}" for port in demand.ports if self.ports[port])
-        return short
-
-    def fits(self, demand: Demand) -> bool:
-        left = self.left
-        for name, amount in demand.resources:
-            if left.get(name, 0) < amount:
-                return False
-        if left.get("pods", 1) < 1 or (demand.ports and any(self.ports[port] for port in demand.ports)):
-            return False
-        if not demand.gpus:
-            return True
-        return self.has_gpus(demand) and (demand.link is None or self.has_group(demand))
-
-    def has_gpus(self, demand: Demand) -> bool:
-        if demand.gpu_resource != self.node.gpu_resource:
-            return False
-        if not self.by_device:
-            return demand.milli == WHOLE and self.left.get(demand.gpu_resource, 0) >= demand.gpus
-        return sum(1 for at in self.usable if self.gpu_left[at] >= demand.milli) >= demand.gpus
-
-    def has_group(self, demand: Demand) -> bool:
-        """Whether free GPUs with the wanted links remain; unknown links or holdings are a no."""
-        if demand.link in (None, LinkClass.NODE):
-            return True
-        assert demand.link is not None
-        free = self.free_positions()
-        if not self.located and len(free) < len(self.usable):
-            return False
-        return topology.largest_group(self.node, free, demand.link) >= demand.gpus
-
-    def choose_devices(self, demand: Demand) -> Taken:
-        """A fraction goes to the tightest device, whole GPUs to the best linked group."""
-        if not demand.gpus or not self.by_device or demand.gpu_resource != self.node.gpu_resource:
-            return ()
-        if demand.milli < WHOLE:
-            fitting = [at for at in self.usable if self.gpu_left[at] >= demand.milli]
-            fitting.sort(key=lambda at: (self.gpu_left[at], at))
-            return tuple((at, demand.milli) for at in fitting[: demand.gpus])
-        free = self.free_positions()
-        group: tuple[int, ...] | None = None
-        if self.node.topology is not None and 1 <= demand.gpus < len(free):
-            group = topology.best_group(self.node, free, demand.gpus, demand.link)
-        return tuple((at, WHOLE) for at in (group or free[: demand.gpus]))
-
-    def add(self, pod: Pod, demand: Demand, taken: Taken) -> None:
-        self._count(demand, -1)
-        for at, milli in taken:
-            self.gpu_left[at] -= milli
-        self.pods[pod.uid] = pod
-        self.taken[pod.uid] = taken
-
-    def drop(self, pod: Pod, demand: Demand) -> Taken:
-        self._count(demand, 1)
-        taken = self.taken.pop(pod.uid)
-        for at, milli in taken:
-            self.gpu_left[at] += milli
-        del self.pods[pod.uid]
-        return taken
-
-    def _count(self, demand: Demand, sign: int) -> None:
-        for name, amount in demand.resources:
-            self.left[name] = self.left.get(name, 0) + sign * amount
-        if "pods" in self.left:
-            self.left["pods"] += sign
-        if not self.by_device and demand.gpus and demand.gpu_resource == self.node.gpu_resource:
-            self.left[demand.gpu_resource] += sign * demand.gpus
-        for port in demand.ports:
-            self.ports[port] -= sign
+__all__ = ["WHOLE", "Change", "Room", "Rooms", "Taken", "free_room", "is_free_node", "is_open_node"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +57,10 @@ class Rooms:
     def demand(self, pod: Pod) -> Demand:
         known = self._demands.get(pod.uid)
         if known is None:
-            signature = (tuple(sorted(pod.requests.items())), pod.gpu_milli, pod.link, pod.host_ports)
+            signature = (
+                tuple(sorted(pod.requests.items())),
+                *(pod.gpu_milli, pod.gpu_memory_mib, pod.reservation, pod.link, pod.host_ports),
+            )
             known = self._shared.get(signature)
             if known is None:
                 known = self._shared[signature] = demand_of(pod, self.gpu_names)
@@ -235,21 +110,23 @@ class Rooms:
     def _settle(self, name: str, room: Room) -> None:
         """Put the pods that run there: those with known devices first, the others beside them."""
         known = _held_devices(room)
-        waiting: list[Pod] = []
+        waiting: list[tuple[Pod, Taken, int]] = []
         for pod in self.snapshot.pods_on(name):
             if pod.hold:
                 continue
-            demand = self.demand(pod)
-            taken = known.get(pod.uid, ())
-            if not demand.gpus or not room.by_device or demand.gpu_resource != room.node.gpu_resource:
-                self.place(pod, name, ())
-            elif taken and all(room.gpu_left[at] >= milli for at, milli in taken):
-                self.place(pod, name, taken)
+            seats, told = known.get(pod.uid, ((), 0))
+            taken = _clamped(room, seats)
+            asked = asked_of(room.node, pod).devices if room.by_device else 0
+            if taken is None or asked > told:
+                waiting.append((pod, taken or (), asked if taken is None else asked - told))
             else:
-                waiting.append(pod)
-        waiting.sort(key=lambda pod: (-self.demand(pod).gpu_milli, pod.uid))
-        for pod in (*waiting, *self.snapshot.reserving_by_node.get(name, ())):
-            # Which devices the kubelet gave it, or will give it, is not known.
+                self.place(pod, name, taken)
+        waiting.sort(key=lambda entry: (-self.demand(entry[0]).gpu_milli, entry[0].uid))
+        for pod, taken, missing in waiting:
+            # Which devices the kubelet gave it is not known, or not of all of them.
+            room.located = False
+            self.place(pod, name, (*taken, *_seats_for(room, pod, missing)))
+        for pod in self.snapshot.reserving_by_node.get(name, ()):
             room.located = False
             self.place(pod, name)
         _retire_devices(room)
@@ -260,23 +137,57 @@ def free_room(snapshot: Snapshot) -> Rooms:
     return Rooms(snapshot)
 
 
-def _held_devices(room: Room) -> Mapping[str, Taken]:
+def _held_devices(room: Room) -> Mapping[str, tuple[Taken, int]]:
+    """By pod: its seats on devices that are in use, and of how many devices a source tells in all."""
     if not room.node.holdings or not room.by_device:
         return {}
-    position = {gpu.uuid: at for at, gpu in enumerate(room.node.gpus) if gpu.uuid}
-    held: dict[str, list[tuple[int, int]]] = {}
+    position = {gpu.key: at for at, gpu in enumerate(room.node.gpus)}
+    held: dict[str, list[tuple[int, int, int]]] = {}
+    told: Counter[str] = Counter()
     for holding in room.node.holdings:
         at = position.get(holding.device)
-        if at is not None and at in room.usable:
-            held.setdefault(holding.pod_uid, []).append((at, holding.milli))
-    return {uid: tuple(sorted(devices)) for uid, devices in held.items()}
+        if at is None:
+            continue
+        told[holding.pod_uid] += 1
+        if at in room.usable:
+            milli = max(holding.milli, LEAST)
+            held.setdefault(holding.pod_uid, []).append(room.take(at, milli, holding.memory_mib))
+    return {uid: (tuple(sorted(held.get(uid, ()))), count) for uid, count in told.items()}
+
+
+def _clamped(room: Room, seats: Taken) -> Taken | None:
+    """No device gives more than it has. None where another has the whole of it: the sources err."""
+    taken: list[tuple[int, int, int]] = []
+    spare = {at: room.gpu_left[at] for at, _, _ in seats}
+    for at, milli, memory in seats:
+        if milli >= WHOLE and taken and taken[-1][0] == at:
+            continue  # two containers of one pod on the same whole device
+        if milli >= WHOLE > spare[at]:
+            return None
+        given = min(milli, spare[at])
+        spare[at] -= given
+        taken.append((at, given, memory))
+    return tuple(taken)
+
+
+def _seats_for(room: Room, pod: Pod, missing: int) -> Taken:
+    """Devices for what nobody places, as many as are left."""
+    asked = asked_of(room.node, pod)
+    milli = max(asked.milli, LEAST)
+    demand = Demand(
+        gpu_resource=room.node.gpu_resource, gpus=missing, milli=milli, memory_mib=asked.memory_mib
+    )
+    return room.choose_devices(demand)
 
 
 def _retire_devices(room: Room) -> None:
     """Where the node offers fewer whole GPUs than stand in it, free ones are not given out."""
     if not room.by_device:
         return
-    surplus = len(room.usable) - room.node.allocatable.get(room.node.gpu_resource, 0)
+    offered = room.node.allocatable.get(room.node.gpu_resource, 0)
+    if room.counts_units:
+        offered = -(-offered // room.node.shares_per_gpu)
+    surplus = len(room.usable) - offered
     for at in reversed(room.usable):
         if surplus <= 0:
             break

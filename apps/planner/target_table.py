@@ -119,7 +119,8 @@ def _count_fitting(room: Room, milli: int) -> int:
     """GPUs (or, where devices are shared in time, turns) that have so much left."""
     if not room.by_device:
         return _amount(room, room.node.gpu_resource, 0) if milli == WHOLE else 0
-    return sum(1 for at in room.usable if room.gpu_left[at] >= milli)
+    count = sum(1 for at in room.usable if room.gpu_left[at] >= milli)
+    return min(count, _amount(room, room.node.gpu_resource, 0)) if room.counts_units else count
 
 
 def _amount(room: Room, name: str, absent: int) -> int:

@@ -5,12 +5,12 @@ Written apart from the planner, on its own bookkeeping. Not in here: making plan
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 
-from apps.planner.inventory import Node, Pod
 from apps.planner.outcome import Outcome, compare_outcome, wants_device
 from apps.planner.plan import Goal, Plan
 from apps.planner.snapshot import Snapshot
+from apps.planner.verification_books import Ledger
 from apps.planner.verification_mig import check_mig_plan
 from apps.planner.verification_rules import (
     covering_budgets,
@@ -23,110 +23,6 @@ from apps.planner.verification_rules import (
 __all__ = ["Ledger", "Outcome", "check_plan", "compare_outcome"]
 
 MOST_MOVES = 5000
-
-
-class Ledger:
-    """Who is where, and whether that fits each node. Its own arithmetic."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self.snapshot = snapshot
-        self.placed: dict[str, str] = {}
-        self.shy: dict[str, str] = {}
-        self.on_node: dict[str, dict[str, Pod]] = defaultdict(dict)
-        self.devices: dict[str, list[int]] = {}
-        self.held: dict[str, list[tuple[int, int]]] = {}
-        for node in snapshot.nodes.values():
-            self.devices[node.name] = [1000 if gpu.healthy and not gpu.instances else 0 for gpu in node.gpus]
-        for pod in snapshot.pods.values():
-            if pod.is_holding and not pod.hold and pod.node_name in snapshot.nodes:
-                self._note(pod, pod.node_name)
-                self.on_node[pod.node_name][pod.uid] = pod
-        for node in snapshot.nodes.values():
-            self._seat_known(node)
-            for uid in sorted(self.on_node[node.name]):
-                if uid not in self.held:
-                    self._seat(node, self.on_node[node.name][uid])
-        self._keep_reserved()
-
-    def _keep_reserved(self) -> None:
-        """Room that another migration holds on paper is as good as taken."""
-        for pod in self.snapshot.pods.values():
-            node = self.snapshot.nodes.get(pod.nominated_node)
-            if node is None or pod.node_name or pod.terminating or not (pod.hold or pod.steering):
-                continue
-            self.on_node[node.name][pod.uid] = pod
-            self._seat(node, pod)
-
-    def leave(self, pod: Pod) -> None:
-        name = self.placed.pop(pod.uid)
-        self.shy.pop(pod.uid, None)
-        del self.on_node[name][pod.uid]
-        for at, milli in self.held.pop(pod.uid, []):
-            self.devices[name][at] += milli
-
-    def arrive(self, pod: Pod, node: Node, *, alias: str = "") -> list[str]:
-        """Put the pod there; the faults say what does not fit. alias: a second body of the same pod."""
-        faults = self.overfull(pod, node)
-        uid = alias or pod.uid
-        self.on_node[node.name][uid] = pod
-        if not alias:
-            self._note(pod, node.name)
-        if not self._seat(node, pod, uid):
-            faults.append(f"{pod.key} finds no GPUs on {node.name}")
-        return faults
-
-    def _note(self, pod: Pod, name: str) -> None:
-        self.placed[pod.uid] = name
-        if pod.pod_anti_affinity:
-            self.shy[pod.uid] = name
-
-    def overfull(self, pod: Pod, node: Node) -> list[str]:
-        faults = []
-        guests = self.on_node[node.name].values()
-        for name, amount in pod.requests.items():
-            if amount <= 0 or (name == node.gpu_resource and self._counts_devices(node)):
-                continue
-            used = sum(guest.requests.get(name, 0) for guest in guests)
-            if used + amount > node.allocatable.get(name, 0):
-                faults.append(f"{pod.key} needs {name} that {node.name} does not have")
-        if "pods" in node.allocatable and len(guests) + 1 > node.allocatable["pods"]:
-            faults.append(f"{node.name} takes no further pod")
-        if set(pod.host_ports) & {port for guest in guests for port in guest.host_ports}:
-            faults.append(f"a host port of {pod.key} is taken on {node.name}")
-        return faults
-
-    def _counts_devices(self, node: Node) -> bool:
-        return node.allocatable.get(node.gpu_resource, 0) <= len(node.gpus)
-
-    def _wanted(self, pod: Pod, node: Node) -> tuple[int, int]:
-        number = pod.requests.get(node.gpu_resource, 0) if node.gpu_resource else 0
-        return (max(number, 1), pod.gpu_milli) if pod.gpu_milli < 1000 else (number, 1000)
-
-    def _withheld(self, node: Node) -> int:
-        """Devices that stand in the node but are not offered."""
-        standing = sum(1 for gpu in node.gpus if gpu.healthy and not gpu.instances)
-        return max(0, standing - node.allocatable.get(node.gpu_resource, 0))
-
-    def _seat_known(self, node: Node) -> None:
-        positions = {gpu.uuid: at for at, gpu in enumerate(node.gpus) if gpu.uuid}
-        for holding in node.holdings or ():
-            if holding.device in positions and holding.pod_uid in self.on_node[node.name]:
-                at = positions[holding.device]
-                self.devices[node.name][at] -= holding.milli
-                self.held.setdefault(holding.pod_uid, []).append((at, holding.milli))
-
-    def _seat(self, node: Node, pod: Pod, uid: str = "") -> bool:
-        number, milli = self._wanted(pod, node)
-        if not number or not self._counts_devices(node):
-            return True
-        left = self.devices[node.name]
-        fitting = sorted((amount, at) for at, amount in enumerate(left) if amount >= milli)
-        if len(fitting) - (self._withheld(node) if milli == 1000 else 0) < number:
-            return False
-        for _, at in fitting[:number]:
-            left[at] -= milli
-            self.held.setdefault(uid or pod.uid, []).append((at, milli))
-        return True
 
 
 def check_plan(snapshot: Snapshot, plan: Plan) -> list[str]:

@@ -218,13 +218,12 @@ def count_more(room: Room, rooms: Rooms, pod: Pod) -> int:
         return max(most, 0)
     if not room.by_device:
         return max(min(most, room.left.get(demand.gpu_resource, 0) // demand.gpus), 0)
-    trial = Room(room.node)
-    trial.left, trial.gpu_left = dict(room.left), list(room.gpu_left)
-    trial.usable, trial.located = room.usable, room.located
+    trial = room.copy()
+    if room.counts_units:
+        most = min(most, room.left.get(demand.gpu_resource, 0) // demand.gpus)
     number = 0
     while number < most and trial.fits(demand):
-        for at, milli in trial.choose_devices(demand):
-            trial.gpu_left[at] -= milli
+        trial.shift(trial.choose_devices(demand))
         number += 1
         if not trial.located and demand.link not in (None, LinkClass.NODE):
             break

@@ -86,7 +86,7 @@ def _percent(share: float) -> str:
 
 def _worst_link(room: Room, demand: Demand) -> LinkClass | None:
     """Between the GPUs it would get; None for one GPU, or where nobody knows."""
-    group = [at for at, _ in room.choose_devices(demand)]
+    group = [at for at, _, _ in room.choose_devices(demand)]
     if len(group) < 2 or not room.located or not knows_links(room.node) or room.node.topology is None:
         return None
     classes = class_matrix(room.node.topology)

@@ -61,7 +61,7 @@ def settle_holders(node: Node, pods: Iterable[Pod], sightings: Sequence[Sighting
 
 
 class Holders:
-    """Remembers what it settled: a node stays whose facts, telling pods and sightings are the same objects."""
+    """Remembers what it settled: a node stays whose facts, telling pods and sightings are the same."""
 
     def __init__(self) -> None:
         self._settled: dict[str, tuple[Node, tuple[object, ...], Node]] = {}
