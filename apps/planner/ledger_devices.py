@@ -138,10 +138,17 @@ def _instance(
         slices=one.size,
         milli=milli_of_profile(one.profile, model),
         memory_mib=memory,
-        standing=Standing.HELD if takers else STANDINGS[one.use],
+        standing=_instance_standing(one, gpu, is_taken=bool(takers)),
         uuid=one.uuid,
         takers=takers,
     )
+
+
+def _instance_standing(one: InstanceUse, gpu: Gpu, *, is_taken: bool) -> Standing:
+    """An instance is as healthy as its GPU, whatever still advertises it."""
+    if is_taken or one.use is Use.HELD:
+        return Standing.HELD
+    return STANDINGS[one.use] if gpu.healthy else Standing.UNHEALTHY
 
 
 def _grants(takers: Sequence[Taker], claims: Claims) -> list[list[Taker]]:

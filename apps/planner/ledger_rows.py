@@ -77,7 +77,8 @@ class Taker:
 @dataclass(frozen=True, slots=True)
 class InstanceLedger:
     """A MIG instance. start: memory slice, None if unknown. milli: its compute slices as a part of the GPU.
-    standing: FREE, HELD or UNKNOWN (held also where the node's numbers leave no other answer)."""
+    standing: FREE, HELD (also where the node's numbers leave no other answer), UNKNOWN, or UNHEALTHY: its
+    GPU is, and nobody holds it."""
 
     profile: str
     start: int | None
