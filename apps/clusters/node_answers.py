@@ -1,0 +1,305 @@
+"""What `read_dump` answers about one node: how many devices, of what, how handed out, and who says so.
+
+The figures are those of the live path: the node as the snapshot has it, its ledger, and what the reading
+found out on the way. None means that nobody tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from apps.clusters.register_answers import answer_handshakes, answer_register, describe_plugins
+from apps.kube.translate.cards import CardFacts
+from apps.kube.translate.gpus import Inventory
+from apps.kube.translate.values import whole_or_none
+from apps.kube.translate.vendors import MIG_PREFIX, Form, meaning_of
+from apps.planner.inventory import DeviceGroup, Gpu, Node
+from apps.planner.ledger_rows import GroupLedger, NodeLedger
+
+CLOUDS = (
+    ("eks.amazonaws.com/", "eks"),
+    ("k8s.amazonaws.com/", "eks"),
+    ("cloud.google.com/gke-", "gke"),
+    ("kubernetes.azure.com/", "aks"),
+    ("alibabacloud.com/nodepool", "ack"),
+    ("ack.aliyun.com", "ack"),
+)
+INSTANCE_TYPES = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
+NEVER = "NeverReported"
+SLICES_OF_A_GPU = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """annotations: the node's own. heartbeat: when its kubelet last spoke, None if untold."""
+
+    node: Node
+    inventory: Inventory
+    ledger: NodeLedger
+    annotations: Mapping[str, str]
+    heartbeat: float | None
+    taken_at: float
+
+
+def node_answer(seen: Seen) -> dict[str, Any]:
+    node, cards = seen.node, seen.inventory.cards
+    main = cards[0] if cards else None
+    is_known = bool(node.capacity or node.allocatable)
+    answer: dict[str, Any] = {
+        "name": node.name,
+        "uid": node.uid,
+        "vendor": node.vendor or None,
+        "vendors": list(dict.fromkeys(one.offer.cards.vendor for one in cards)),
+        **_counts(node, main, is_known=is_known),
+        **_product(node, main),
+        "sharing": (node.sharing or "none") if main else None,
+        "replicas": node.shares_per_gpu if main else None,
+        **_mig(node, main),
+        "ready": None if node.ready_reason == NEVER else node.ready,
+        "schedulable": not seen.ledger.closed and not node.unschedulable,
+        "why_not_schedulable": _why_not(seen),
+        "stale_since": _when(node.stale_since),
+        **_ledger(seen.ledger.main),
+        "gpus": [answer_gpu(gpu) for gpu in node.gpus],
+        "others": [_other(group) for group in node.others],
+        **_registers(seen),
+        **_place(node),
+        "accelerator_resources": _accelerators(node),
+        "sources": _sources(seen, main),
+        "warnings": list(node.warnings),
+    }
+    return answer
+
+
+def _counts(node: Node, main: CardFacts | None, *, is_known: bool) -> dict[str, Any]:
+    if main is None:
+        return {"physical_gpus": 0, "whole_gpus_allocatable": 0, "schedulable_units": 0, "unhealthy_gpus": 0}
+    offered = node.allocatable.get(node.gpu_resource, 0)
+    sick = sum(not gpu.healthy for gpu in node.gpus)
+    lost = max(node.capacity.get(node.gpu_resource, 0) - offered, 0) // max(node.shares_per_gpu, 1)
+    counts: dict[str, Any] = {
+        "physical_gpus": len(node.gpus),
+        "whole_gpus_allocatable": _whole(node, main) if is_known else None,
+        "schedulable_units": offered + sum(mig_amounts(node).values()) if is_known else None,
+        "gpu_resource": node.gpu_resource,
+        "unhealthy_gpus": max(sick, min(lost, len(node.gpus))),
+    }
+    if main.count.is_least:
+        counts["physical_gpus_at_least"] = len(node.gpus)
+        if main.register is None:
+            counts["physical_gpus"] = None
+    return counts
+
+
+def _whole(node: Node, main: CardFacts) -> int:
+    """GPUs that one pod can have all to itself. A turn on a card is never that."""
+    offered = node.allocatable.get(node.gpu_resource, 0)
+    if main.product.profile or main.alive is False:
+        return 0
+    if main.register is not None:
+        return min(sum(gpu.healthy for gpu in node.gpus), offered // max(node.shares_per_gpu, 1))
+    if node.sharing and node.shares_per_gpu > 1:
+        return offered // node.shares_per_gpu if node.sharing == "koordinator" else 0
+    return offered
+
+
+def _product(node: Node, main: CardFacts | None) -> dict[str, Any]:
+    if main is None:
+        return {"product": None, "memory_mib": None, "memory_mib_per_gpu": None}
+    mib = main.dealt.mib
+    found: dict[str, Any] = {
+        "product": node.model or None,
+        "memory_mib": mib,
+        "memory_mib_per_gpu": mib,
+        "total_memory_mib": mib * len(node.gpus) if mib is not None else None,
+    }
+    if main.memory.text:
+        found["memory_text"] = main.memory.text
+    if main.memory.unit_mib is not None:
+        found["memory_mib_per_unit"] = main.memory.unit_mib
+    return found
+
+
+def _mig(node: Node, main: CardFacts | None) -> dict[str, Any]:
+    told = node.labels.get("nvidia.com/mig.capable")
+    found: dict[str, Any] = {"mig_strategy": node.mig_strategy or None, "mig": mig_amounts(node)}
+    if told in ("true", "false"):
+        found["mig_capable"] = told == "true"
+    profile = main.product.profile if main else ""
+    if main and profile and profile != "INVALID":
+        found["mig_profile"] = profile
+        found["mig"] = {profile: node.allocatable.get(node.gpu_resource, 0)}
+    if found["mig"]:
+        found["mig_slices_total"] = SLICES_OF_A_GPU * len(node.gpus)
+        found["mig_slices_used"] = sum(
+            (whole_or_none(name.partition("g.")[0]) or 0) * amount for name, amount in found["mig"].items()
+        )
+    amounts = {**node.allocatable, **node.capacity}
+    zero = [name for name in sorted(amounts) if name.startswith(MIG_PREFIX) and not amounts[name]]
+    left = {
+        name: amount
+        for name, amount in node.capacity.items()
+        if name.startswith(MIG_PREFIX) and amount and not node.allocatable.get(name)
+    }
+    return (
+        found | ({"stale_zero_resources": zero} if zero else {}) | ({"stale_capacity": left} if left else {})
+    )
+
+
+def mig_amounts(node: Node) -> dict[str, int]:
+    """Instances that the kubelet hands out, by profile as its resource writes it."""
+    return {
+        name.removeprefix(MIG_PREFIX): amount
+        for name, amount in sorted(node.allocatable.items())
+        if name.startswith(MIG_PREFIX) and amount > 0
+    }
+
+
+def _why_not(seen: Seen) -> str | None:
+    node, main = seen.node, seen.inventory.cards[:1]
+    if node.gpus and main and main[0].alive is False and (node.ready or node.ready_reason == NEVER):
+        return "GPU present, not schedulable: its device plugin is not alive"
+    return seen.ledger.closed or ("cordoned" if node.unschedulable else None)
+
+
+def _ledger(group: GroupLedger) -> dict[str, Any]:
+    return {
+        "physical": group.physical,
+        "schedulable_gpus": group.schedulable,
+        "allocated": group.allocated_milli / 1000,
+        "free_gpus": group.free,
+        "stranded": group.stranded_milli / 1000,
+        "units_used": group.units_used,
+        "overcommitted": group.overcommitted,
+    }
+
+
+def answer_gpu(gpu: Gpu) -> dict[str, Any]:
+    """What nobody tells is left out, except a memory that is not known."""
+    told: dict[str, Any] = {
+        "index": gpu.index,
+        "uuid": gpu.uuid or None,
+        "memory_mib": gpu.memory_mib,
+        "healthy": gpu.healthy,
+        "model": gpu.model or None,
+        "numa": gpu.numa,
+        "cores": gpu.cores,
+        "units": gpu.units,
+        "mode": gpu.mode or None,
+        "bus_id": gpu.bus_id or None,
+        "pcie_switch": gpu.pcie_switch,
+    }
+    found = {key: value for key, value in told.items() if value is not None or key == "memory_mib"}
+    if gpu.instances:
+        found["mig"] = [
+            {"profile": one.profile, "start": one.start_slice, "uuid": one.uuid or None}
+            for one in gpu.instances
+        ]
+    return found
+
+
+def _other(group: DeviceGroup) -> dict[str, Any]:
+    return {
+        "vendor": group.vendor,
+        "resource": group.resource or None,
+        "product": group.model or None,
+        "physical": len(group.gpus),
+        "healthy": sum(gpu.healthy for gpu in group.gpus),
+        "sharing": group.sharing or "none",
+        "replicas": group.shares_per_gpu,
+        "alive": group.alive,
+        "gpus": [answer_gpu(gpu) for gpu in group.gpus],
+    }
+
+
+def _registers(seen: Seen) -> dict[str, Any]:
+    inventory = seen.inventory
+    found: dict[str, Any] = {}
+    if inventory.handshakes:
+        found |= answer_handshakes(inventory, seen.taken_at)
+    for register in inventory.registers[:1]:
+        found |= answer_register(register, inventory.cards)
+    if inventory.registers:
+        found["plugins"] = {one.family: describe_plugins(one, inventory.cards) for one in inventory.registers}
+    for key in ("hami.io/mutex.lock", "4pd.io/mutex.lock", "volcano.sh/mutex.lock"):
+        if seen.annotations.get(key):
+            found["node_lock"] = seen.annotations[key][:40]
+    if seen.annotations.get("hami.io/device-cordon"):
+        found["cordoned_devices"] = seen.annotations["hami.io/device-cordon"].split(",")
+    return found
+
+
+def _place(node: Node) -> dict[str, Any]:
+    cloud = next((name for start, name in CLOUDS if any(key.startswith(start) for key in node.labels)), None)
+    kind = next((node.labels[key] for key in INSTANCE_TYPES if node.labels.get(key)), None)
+    found = {"cloud": cloud, "instance_type": kind, "pool": node.pool or None, "rack": node.rack or None}
+    return {key: value for key, value in found.items() if value} | _odd(node)
+
+
+def _odd(node: Node) -> dict[str, Any]:
+    prefix = "gpu.intel.com/device-id."
+    ids = sorted(
+        {key.removeprefix(prefix).partition(".")[0] for key in node.labels if key.startswith(prefix)}
+    )
+    beside = sum(amount for name, amount in node.allocatable.items() if name.endswith("monitoring"))
+    milli = node.allocatable.get("alibabacloud.com/gpu-milli")
+    found: dict[str, Any] = {"device_id": ids[0] if len(ids) == 1 else ids} if ids else {}
+    found |= {"monitoring_resource": beside} if beside else {}
+    return found | ({"gpu_milli": milli} if milli is not None else {})
+
+
+def _accelerators(node: Node) -> dict[str, dict[str, Any]]:
+    """Every resource that stands for devices in any form, by name, unknown vendors' too."""
+    found: dict[str, dict[str, Any]] = {}
+    for name in sorted({*node.capacity, *node.allocatable}):
+        meaning = meaning_of(name)
+        if meaning is not None:
+            found[name] = {
+                "form": "part of cards" if meaning.form is Form.PART else str(meaning.form),
+                "capacity": node.capacity.get(name),
+                "allocatable": node.allocatable.get(name),
+            }
+        elif "/" in name and not name.partition("/")[0].endswith("kubernetes.io"):
+            found[name] = {
+                "form": "not known to be a device",
+                "capacity": node.capacity.get(name),
+                "allocatable": node.allocatable.get(name),
+            }
+    return found
+
+
+def _sources(seen: Seen, main: CardFacts | None) -> dict[str, dict[str, Any]]:
+    """Who says each number, and how old that is where it tells its time."""
+    if main is None:
+        return {}
+    times = {"amounts": seen.heartbeat, "label": seen.heartbeat, "annotation": main.since}
+    stamp = whole_or_none(seen.node.labels.get("nvidia.com/gfd.timestamp"))
+    times["label nvidia.com"] = float(stamp) if stamp else None
+    times["node agent"] = seen.node.topology.observed_at if seen.node.topology else None
+    said = {"physical_gpus": main.count.source, "schedulable_units": "amounts of the node"}
+    if main.product.label:
+        said["product"] = f"label {main.product.label}"
+    elif seen.node.model and main.register:
+        said["product"] = f"annotation {main.register.key}"
+    if main.memory.mib is not None:
+        said["memory_mib"] = main.memory.label
+    elif main.dealt.mib is not None and main.register is not None:
+        said["memory_mib"] = f"annotation {main.register.key}"
+    return {key: _source(text, _age_of(text, times), seen.taken_at) for key, text in said.items() if text}
+
+
+def _age_of(text: str, times: Mapping[str, float | None]) -> float | None:
+    starts: Iterable[str] = sorted(times, key=len, reverse=True)
+    return next((times[start] for start in starts if text.startswith(start)), None)
+
+
+def _source(text: str, at: float | None, taken_at: float) -> dict[str, Any]:
+    age = max(int(taken_at - at), 0) if at is not None and taken_at else None
+    return {"source": text, "observed_at": _when(at), "age_seconds": age}
+
+
+def _when(at: float | None) -> str | None:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if at else None
