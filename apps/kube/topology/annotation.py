@@ -72,8 +72,11 @@ def _grid(value: object, *, rows: int, columns: int) -> Cells | None:
         return None
     if not all(isinstance(row, list) and len(row) == columns for row in value):
         return None
-    if not all(
-        code is None or (isinstance(code, str) and len(code) <= LONGEST_CODE) for row in value for code in row
-    ):
+    try:
+        # A matrix has a handful of different codes, many times each.
+        codes = {code: clean(code) for row in value for code in row}
+    except TypeError:
         return None
-    return tuple(tuple(clean(code) for code in row) for row in value)
+    if not all(code is None or (isinstance(code, str) and len(code) <= LONGEST_CODE) for code in codes):
+        return None
+    return tuple(tuple(map(codes.__getitem__, row)) for row in value)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from apps.kube.translate.annotations import DeviceFacts
 from apps.kube.translate.counting import (
     GKE_CLIENTS,
     GKE_PARTITION,
@@ -27,6 +26,7 @@ from apps.kube.translate.dealing import (
     dealt_memory,
     with_unregistered,
 )
+from apps.kube.translate.matrix import DeviceFacts
 from apps.kube.translate.products import Memory, Product, read_memory, read_product, registered_model
 from apps.kube.translate.registers import Register
 from apps.kube.translate.sharing import sharing_of

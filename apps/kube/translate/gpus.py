@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from apps.kube.translate.annotations import MATRIX, DeviceFacts, read_matrix
 from apps.kube.translate.cards import CardFacts, Told, read_cards
 from apps.kube.translate.counting import GPU_COUNT, number_label
 from apps.kube.translate.handshakes import Handshake, read_handshakes
 from apps.kube.translate.instances import lay_instances
+from apps.kube.translate.matrix import MATRIX, DeviceFacts, read_hami_links, read_matrix
 from apps.kube.translate.registers import Register, read_registers
 from apps.kube.translate.values import Warn
 from apps.kube.translate.vendors import MIG_PREFIX, NVIDIA, Cards, Offer, offers_of
@@ -104,15 +104,17 @@ def _facts(
     main = cards[0]
     if agent is not None:
         _compare_links(main.model, agent.topology, warn)
+    gpus = lay_instances(main.gpus, main.offer, annotations, warn)
+    topology = agent.topology if agent else None
     return GpuFacts(
         vendor=main.offer.cards.vendor,
         model=main.model,
         gpu_resource=main.resource,
-        gpus=lay_instances(main.gpus, main.offer, annotations, warn),
+        gpus=gpus,
         sharing=main.sharing,
         shares_per_gpu=main.shares,
         mig_strategy=labels.get(STRATEGY, "") or ("single" if main.product.profile else ""),
-        topology=agent.topology if agent else None,
+        topology=topology or read_hami_links(annotations, gpus, warn),
         others=tuple(_beside(one) for one in cards[1:]),
     )
 
