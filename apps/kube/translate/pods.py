@@ -16,6 +16,7 @@ from apps.kube.translate.placement import (
     read_tolerations,
 )
 from apps.kube.translate.protections import read_protections
+from apps.kube.translate.shapes import by_shape
 from apps.kube.translate.values import (
     Warn,
     brief,
@@ -98,6 +99,7 @@ def read_pod(raw: Mapping[str, Any], surroundings: Surroundings) -> Pod:
         gang=surroundings.gang,
         volumes_pin_node=surroundings.pinned,
         protections=protections,
+        node_name=clean(spec.get("nodeName"), 253),
         **_of_spec(spec, warn),
         **_of_status(status),
         **_of_our_names(labels, annotations, warn),
@@ -105,10 +107,10 @@ def read_pod(raw: Mapping[str, Any], surroundings: Surroundings) -> Pod:
     )
 
 
+@by_shape
 def _of_spec(spec: Mapping[str, Any], warn: Warn) -> dict[str, Any]:
     """How and where it is to run."""
     return {
-        "node_name": clean(spec.get("nodeName"), 253),
         "node_selector": texts(child(spec, "nodeSelector")),
         "node_terms": read_node_terms(spec),
         "pod_affinity": read_pod_terms(spec, "podAffinity", warn),
@@ -163,7 +165,10 @@ def _link(annotations: Mapping[str, str], warn: Warn) -> LinkClass | None:
 
 
 def _condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    return next((one for one in entries(status, "conditions") if one.get("type") == kind), {})
+    for one in entries(status, "conditions"):
+        if one.get("type") == kind:
+            return one
+    return {}
 
 
 def _unschedulable(status: Mapping[str, Any]) -> str:

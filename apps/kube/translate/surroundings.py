@@ -9,26 +9,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from apps.kube.translate.claims import pod_claim_names
+from apps.kube.translate.device_book import NOTHING, DeviceBook
+from apps.kube.translate.groups import Renamed, group_named_by
 from apps.kube.translate.pods import Surroundings, controller_of
 from apps.kube.translate.protections import PROTECT
 from apps.kube.translate.values import child, clean, entries
 from apps.planner.inventory import Workload
 
-POD_GROUP = "scheduling.x-k8s.io/pod-group"
 GANG = "defrag.gpu.internal/gang"
-OTHER_GROUPS = ("pod-group-name", "scheduling.k8s.io/group-name")
 LONGEST_CHAIN = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Ties:
-    """What a pod itself says of its surroundings. owner: (kind, name, uid) of its controller."""
+    """What a pod itself says of its surroundings. owner: (kind, name, uid) of its controller.
+
+    group_api: API group of the object that `group` names. claims: of volumes. device_claims: of devices, as
+    `pod_claim_names` gives them.
+    """
 
     namespace: str
     owner: tuple[str, str, str]
+    uid: str = ""
     group: str = ""
+    group_api: str = ""
     wants_gang: bool = False
     claims: tuple[str, ...] = ()
+    device_claims: tuple[tuple[str, str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,42 +44,66 @@ class Around:
     """The objects that pods refer to.
 
     pinned_claims: keys "namespace/claim" whose volume is bound to a place; None if volumes cannot be read.
-    job_gangs: uids of Jobs whose own annotation makes their pods a gang.
+    job_gangs: uids of Jobs whose own annotation makes their pods a gang. renamed: see `groups`.
+    book: devices by resource claims.
     """
 
     protected_namespaces: frozenset[str] = frozenset()
     workloads: Mapping[str, Workload] = field(default_factory=dict)
     pinned_claims: frozenset[str] | None = None
     job_gangs: frozenset[str] = frozenset()
+    renamed: Renamed = field(default_factory=dict)
+    book: DeviceBook = NOTHING
 
 
 def read_ties(raw: Mapping[str, Any]) -> Ties:
     metadata = child(raw, "metadata")
     labels, annotations = child(metadata, "labels"), child(metadata, "annotations")
     owner = controller_of(metadata)
-    groups = [labels.get(POD_GROUP), *(annotations.get(key) for key in OTHER_GROUPS)]
-    claims = (
+    group, group_api = group_named_by(labels, annotations)
+    spec = child(raw, "spec")
+    claims = [
         clean(child(volume, "persistentVolumeClaim").get("claimName"), 253)
-        for volume in entries(child(raw, "spec"), "volumes")
-    )
+        for volume in entries(spec, "volumes")
+        if "persistentVolumeClaim" in volume
+    ]
     return Ties(
         namespace=clean(metadata.get("namespace"), 253),
         owner=(clean(owner.get("kind"), 100), clean(owner.get("name"), 253), clean(owner.get("uid"), 100)),
-        group=next((clean(group, 253) for group in groups if isinstance(group, str) and group), ""),
+        uid=clean(metadata.get("uid"), 100),
+        group=group,
+        group_api=group_api,
         wants_gang=annotations.get(GANG) == "true",
         claims=tuple(claim for claim in claims if claim),
+        device_claims=pod_claim_names(spec, child(raw, "status")),
     )
 
 
 def surroundings_of(ties: Ties, around: Around) -> Surroundings:
     pinned, warnings = _pinned(ties, around)
-    return Surroundings(_protections(ties, around), gang_of(ties, around), pinned, warnings)
+    claims, wishes = _claims(ties, around.book)
+    return Surroundings(
+        protections=_protections(ties, around),
+        gang=gang_of(ties, around),
+        pinned=pinned,
+        warnings=warnings,
+        devices=around.book.held.get(ties.uid, ()),
+        claims=claims,
+        claim_wishes=wishes,
+    )
+
+
+def _claims(ties: Ties, book: DeviceBook) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    if not ties.device_claims:
+        return book.used.get(ties.uid, ()), ()
+    return book.claims_of(ties.namespace, ties.uid, ties.device_claims)
 
 
 def gang_of(ties: Ties, around: Around) -> str:
     """The key of the pod's gang, "" without one."""
     if ties.group:
-        return f"{ties.namespace}/{ties.group}"
+        key = f"{ties.namespace}/{ties.group}"
+        return around.renamed.get((ties.group_api, key), key)
     kind, name, uid = ties.owner
     if kind != "Job" or not (ties.wants_gang or uid in around.job_gangs):
         return ""

@@ -24,7 +24,7 @@ def clean(value: object, longest: int = LONGEST_TEXT) -> str:
     """Text as it can be stored and shown; "" for anything that is no text."""
     if not isinstance(value, str):
         return ""
-    if value.isascii() and len(value) <= longest and "\x00" not in value:
+    if value.isascii() and "\x00" not in value and len(value) <= longest:
         return value
     if not value.isascii():
         value = value.encode("utf-8", "replace").decode("utf-8")
@@ -42,14 +42,18 @@ def brief(value: object) -> str:
 def child(found: object, *keys: str) -> Mapping[str, Any]:
     """The mapping under a chain of keys; an empty one where anything on the way is missing."""
     for key in keys:
-        found = found.get(key) if isinstance(found, dict) else None
+        if not isinstance(found, dict):
+            return NOTHING
+        found = found.get(key)
     return found if isinstance(found, dict) else NOTHING
 
 
 def entries(found: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
     """The mappings in the list under `key`."""
     value = found.get(key)
-    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+    if not value or not isinstance(value, list):
+        return []
+    return [entry for entry in value if isinstance(entry, dict)]
 
 
 def texts(found: Mapping[str, Any], longest: int = LONGEST_TEXT) -> dict[str, str]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from apps.kube.translate.shapes import by_shape
 from apps.kube.translate.values import Warn, child, clean, entries, quantities
 from apps.planner.resources import is_device_resource
 
@@ -103,6 +104,7 @@ def part_of(resource: str) -> tuple[str, int] | None:
     return next((part for form, part in PARTS_BY_FORM if form.match(resource)), None)
 
 
+@by_shape
 def read_wishes(spec: Mapping[str, Any], warn: Warn) -> tuple[ContainerWish, ...]:
     """Init containers first, in the order of the pod."""
     return (
@@ -119,7 +121,7 @@ def asked_of(holder: Mapping[str, Any], warn: Warn) -> dict[str, int]:
 
 def _wish(container: Mapping[str, Any], warn: Warn, *, is_init: bool) -> ContainerWish:
     name = clean(container.get("name"), 253)
-    asked = {key: amount for key, amount in asked_of(container, _silent).items() if is_device_resource(key)}
+    asked = {key: amount for key, amount in asked_of(container, silent).items() if is_device_resource(key)}
     if not asked:
         return ContainerWish(name, is_init, is_init and container.get("restartPolicy") == "Always")
     parts = _parts(asked)
@@ -180,5 +182,5 @@ def asked_text(container: Mapping[str, Any], resource: str) -> object:
     return child(resources, "requests").get(resource, child(resources, "limits").get(resource, ""))
 
 
-def _silent(_sentence: str) -> None:
+def silent(_sentence: str) -> None:
     """The same amounts are read, and told, once more as requests."""
