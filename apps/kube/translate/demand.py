@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from apps.kube.translate.shapes import by_shape
 from apps.kube.translate.values import Warn, brief, child, entries, quantities, whole, whole_or_none
 from apps.kube.translate.wishes import (
     HAMI_PARTS,
@@ -20,6 +21,7 @@ from apps.kube.translate.wishes import (
     asked_of,
     koordinator_cards,
     read_wishes,
+    silent,
 )
 from apps.planner.resources import effective_requests, is_device_resource
 
@@ -64,7 +66,15 @@ def read_demand(
         return _by_memory(requests, annotations, warn)
     if ALIBABA_MILLI in annotations:
         return _by_milli(requests, annotations, warn)
-    requests = {**mig_by_annotation(annotations), **requests}
+    by_annotation = mig_by_annotation(annotations)
+    if not by_annotation:
+        return _of_spec_alone(spec, warn)
+    return _with_parts({**by_annotation, **requests}, read_wishes(spec, warn))
+
+
+@by_shape
+def _of_spec_alone(spec: Mapping[str, Any], warn: Warn) -> Demand:
+    requests = read_requests(spec, silent)
     if not any(map(is_device_resource, requests)):
         return Demand(requests)
     return _with_parts(requests, read_wishes(spec, warn))
@@ -86,6 +96,7 @@ def mig_by_annotation(annotations: Mapping[str, str]) -> dict[str, int]:
     return {name: amount for name, amount in found.items() if 0 < amount <= MOST_DEVICES}
 
 
+@by_shape
 def read_requests(spec: Mapping[str, Any], warn: Warn) -> dict[str, int]:
     """The effective requests as the pod's spec has them, whatever its annotations say."""
     inits = [
