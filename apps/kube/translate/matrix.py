@@ -52,7 +52,7 @@ def read_matrix(value: str, warn: Warn) -> DeviceFacts | None:
 
 def topology_of(reading: Reading) -> Topology | None:
     """None where no link between two GPUs is told at all."""
-    if reading.links is None or not _tells_any(reading.links):
+    if reading.links is None or not tells_any(reading.links):
         return None
     numas = (*reading.nic_numa, *[None] * (len(reading.nic_names) - len(reading.nic_numa)))
     return Topology(
@@ -73,13 +73,13 @@ def read_hami_links(annotations: Mapping[str, str], gpus: Sequence[Gpu], warn: W
     if reading is None:
         warn(f"the annotation {SCORES} cannot be read: how the GPUs are linked is unknown")
         return None
-    if not _tells_any(reading.links or ()):
+    if not tells_any(reading.links or ()):
         warn(f"the annotation {SCORES} speaks of no pair of these GPUs: how they are linked is unknown")
         return None
     return topology_of(reading)
 
 
-def _tells_any(links: Cells) -> bool:
+def tells_any(links: Cells) -> bool:
     return len(links) == 1 or any(code not in ("", "X") for row in links for code in row)
 
 
