@@ -19,10 +19,11 @@ from apps.planner.ledger_rows import DeviceLedger, Flag, GroupLedger, NodeLedger
 from apps.planner.ledger_waste import Around, host_waste, sum_up
 from apps.planner.mig.nodes import offered_profiles
 from apps.planner.mig.use import model_of, read_use, single_profile
-from apps.planner.shares import WHOLE, asked_of, asked_of_group, is_load, shares_in_time, units_of
+from apps.planner.shares import WHOLE, Asked, asked_of, asked_of_group, is_load, shares_in_time, units_of
 from apps.planner.snapshot import Snapshot
 
 HEALTH_TAINTS = "node.kubernetes.io/"
+NOWHERE: Counter[str] = Counter()
 KEEPS_OUT = ("NoSchedule", "NoExecute")
 
 
@@ -33,18 +34,19 @@ def node_ledger(snapshot: Snapshot, node: Node) -> NodeLedger:
 def ledger_of(node: Node, pods: Sequence[Pod]) -> NodeLedger:
     """pods: those that hold resources on the node (`Snapshot.pods_on`)."""
     guests = {pod.uid: pod for pod in pods if is_load(pod)}
+    asked = {uid: found for uid, pod in sorted(guests.items()) if (found := asked_of(node, pod))}
     seats = _Seats(node, guests)
     closed = why_closed(node)
     claims = {uid: pod.claims for uid, pod in guests.items() if pod.claims}
     around = Around(
         is_open=not closed,
         offered=_offered_units(node),
-        used=sum(units_of(node, pod) for pod in guests.values()),
-        unlocated=_unlocated(node, guests.values(), seats),
+        used=sum(units_of(node, one) for one in asked.values()),
+        unlocated=_unlocated(node, guests, asked, seats),
         is_cut_unseen=_is_cut_unseen(node),
         offers_slots=shares_in_time(node),
         host=host_waste(node, pods),
-        overcommitted=_overcommitted_instances(node, guests.values()),
+        overcommitted=_overcommitted_instances(node, asked.values()),
     )
     group = DeviceGroup(
         node.vendor, node.gpu_resource, node.model, node.gpus, node.sharing, node.shares_per_gpu
@@ -138,20 +140,23 @@ def _main_devices(node: Node, pods: Sequence[Pod], seats: _Seats, claims: Claims
 
 def _flag_ghosts(row: DeviceLedger, seats: _Seats) -> DeviceLedger:
     """A holder that is gone holds nothing; that a source still names it is told."""
+    if not seats.ghosts:
+        return row
     names = {row.key, *(one.uuid for one in row.instances if one.uuid)}
     if not names & seats.ghosts:
         return row
     return replace(row, flags=(*row.flags, Flag.UNKNOWN_HOLDER))
 
 
-def _unlocated(node: Node, guests: Iterable[Pod], seats: _Seats) -> tuple[Unlocated, ...]:
+def _unlocated(
+    node: Node, guests: Mapping[str, Pod], asking: Mapping[str, Asked], seats: _Seats
+) -> tuple[Unlocated, ...]:
     """What pods hold beyond what any source places."""
     model = model_of(node)[0] if offered_profiles(node) or single_profile(node) else None
     slots = node.shares_per_gpu if shares_in_time(node) else 1
     rows = []
-    for pod in sorted(guests, key=lambda one: one.uid):
-        asked = asked_of(node, pod)
-        found = seats.found.get(pod.uid, Counter())
+    for uid, asked in asking.items():
+        pod, found = guests[uid], seats.found.get(uid, NOWHERE)
         devices = max(0, asked.devices - found[""])
         profiles = {
             name: count - found[name] for name, count in asked.profiles.items() if count > found[name]
@@ -217,12 +222,12 @@ def _is_cut_unseen(node: Node) -> bool:
     return not is_told and bool(single_profile(node) or offered_profiles(node))
 
 
-def _overcommitted_instances(node: Node, guests: Iterable[Pod]) -> int:
+def _overcommitted_instances(node: Node, asking: Iterable[Asked]) -> int:
     """MIG instances asked beyond those offered, over all profiles."""
     if single_profile(node):
         return 0
     asked: Counter[str] = Counter()
-    for pod in guests:
-        asked.update(asked_of(node, pod).profiles)
+    for one in asking:
+        asked.update(one.profiles)
     offered = offered_profiles(node)
     return sum(max(0, count - offered.get(name, 0)) for name, count in asked.items())

@@ -22,6 +22,8 @@ def account_for(gpu: Gpu, takers: Sequence[Taker], claims: Claims, *, slots: int
     if slots > 1:
         return _in_turns(gpu, takers, slots)
     whole = max(WHOLE, 10 * gpu.cores) if gpu.cores is not None and gpu.mode and gpu.cores > 100 else WHOLE
+    if not takers:
+        return _untouched(gpu, whole)
     grants = _grants(takers, claims)
     milli = sum(_milli_of(grant, whole) for grant in grants)
     memory = gpu.memory_mib
@@ -47,6 +49,20 @@ def account_for(gpu: Gpu, takers: Sequence[Taker], claims: Claims, *, slots: int
         units=gpu.units,
         units_used=len(takers) if gpu.units is not None else None,
         flags=tuple(flags),
+    )
+
+
+def _untouched(gpu: Gpu, whole: int) -> DeviceLedger:
+    memory = gpu.memory_mib
+    return DeviceLedger(
+        gpu=gpu,
+        standing=Standing.FREE if gpu.healthy else Standing.UNHEALTHY,
+        whole_milli=whole,
+        left_milli=whole,
+        taken_memory_mib=None if memory is None else 0,
+        left_memory_mib=memory,
+        units=gpu.units,
+        units_used=None if gpu.units is None else 0,
     )
 
 

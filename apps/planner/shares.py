@@ -70,9 +70,8 @@ def asked_of(node: Node, pod: Pod) -> Asked:
     return Asked(units, WHOLE if units else 0, None, units, profiles)
 
 
-def units_of(node: Node, pod: Pod) -> int:
+def units_of(node: Node, asked: Asked) -> int:
     """Of the node's resource as its kubelet counts them: none for a share of a card that is offered whole."""
-    asked = asked_of(node, pod)
     return 0 if asked.is_share and node.shares_per_gpu <= 1 else asked.units
 
 
