@@ -177,9 +177,9 @@ def _dealt(devices: tuple[Device, ...], labels: list[str]) -> dict[str, Any]:
 
 def _table(table: SmiTable) -> dict[str, Any]:
     """Cells as they stand, of the only row; several rows are in `devices`."""
-    answer: dict[str, Any] = {"columns": table.columns, "rows": len(table.rows)}
-    if len(table.rows) == 1:
-        row = table.rows[0]
+    answer: dict[str, Any] = {"columns": table.columns, "rows": table.rows}
+    if table.rows == 1:
+        row = table.first
         cells = {
             "mem_total": "memory.total",
             "mem_used": "memory.used",

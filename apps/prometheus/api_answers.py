@@ -11,7 +11,7 @@ import math
 from typing import Any
 
 from apps.prometheus.errors import BadMetrics, Refused
-from apps.prometheus.series import Collection, Series, clean
+from apps.prometheus.series import Collection, Series, clean, warn
 
 MOST_ANSWERS = 1000
 MOST_DEEP = 4
@@ -83,14 +83,14 @@ def _series(row: Any, found: Collection) -> Series | None:
     metric = row.get("metric") if isinstance(row, dict) else None
     if not isinstance(metric, dict):
         if isinstance(row, dict):
-            found.warnings.append("an entry without labels is passed over")
+            warn(found.warnings, "an entry without labels is passed over")
         return None
     labels = {clean(key): clean(text) for key, text in metric.items() if isinstance(text, str)}
     name = labels.pop("__name__", "")
     samples = row.get("values") if isinstance(row.get("values"), list) else [row.get("value")]
     at, value = _newest(samples)
     if value is None:
-        found.warnings.append(f"{name or 'a series'}: its value cannot be read")
+        warn(found.warnings, f"{name or 'a series'}: its value cannot be read")
         return None
     return Series(name, labels, value, at)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from apps.prometheus.identity import Attribution, Identity, Workload, identity_of
 from apps.prometheus.measures import blank_reason, measured
-from apps.prometheus.metric_names import Meaning, meaning_of, today
+from apps.prometheus.metric_names import Meaning, is_accelerators, meaning_of, today, vendor_of
 from apps.prometheus.readings import Device, Share
 from apps.prometheus.series import Collection, Series
 from apps.prometheus.units import Told, build_unit
@@ -19,6 +19,7 @@ from apps.prometheus.units import Told, build_unit
 STALE_SECONDS = 60.0
 MOST_OTHER = 40
 _OF_THE_DEVICE = ("power", "temperature", "xid")
+_Labels = tuple[str, bool, frozenset[tuple[str, str]]]
 _SHARES = ("share_used", "share_limit", "share_util")
 
 
@@ -45,33 +46,60 @@ class _Whole:
 
 def devices_of(collection: Collection) -> tuple[Device, ...]:
     """By host, then by index, then by name."""
-    attribution = Attribution(collection.series)
+    seen = _Seen(collection.series)
     wholes: dict[tuple[str, str], _Whole] = {}
-    hosts = _Hosts(collection.series)
     for series in collection.series:
-        identity = identity_of(series)
+        identity, workload = seen.tell(series)
         if identity is None:
             continue
-        identity = hosts.complete(identity)
         key = (identity.host or ("" if identity.uuid else identity.scraped), identity.name)
         whole = wholes.setdefault(key, _Whole(identity))
-        whole.identity = _richer(whole.identity, identity)
-        _add(whole, identity, series, attribution, collection.help.get(series.name, ""))
+        if identity is not whole.identity:
+            whole.identity = _richer(whole.identity, identity)
+        _add(whole, identity, series, workload, collection.help.get(series.name, ""))
     newest = max((part.at for whole in wholes.values() for part in whole.parts.values()), default=0.0)
     devices = [_device(whole, newest) for whole in wholes.values()]
     return tuple(sorted(devices, key=lambda one: (one.host, _as_order(one.index), one.name)))
+
+
+class _Seen:
+    """Device and workload of every series. Those with the same labels, of which each metric has one, are
+    worked out once."""
+
+    def __init__(self, all_series: Iterable[Series]) -> None:
+        all_series = list(all_series)
+        self._attribution = Attribution(all_series)
+        self._identities: dict[_Labels, Identity | None] = {}
+        self._workloads: dict[_Labels, Workload | None] = {}
+        for series in all_series:
+            key = _labels_of(series)
+            if key not in self._identities:
+                self._identities[key] = identity_of(series)
+        hosts = _Hosts(one for one in self._identities.values() if one is not None)
+        for key, identity in self._identities.items():
+            if identity is not None:
+                self._identities[key] = hosts.complete(identity)
+
+    def tell(self, series: Series) -> tuple[Identity | None, Workload | None]:
+        key = _labels_of(series)
+        if key not in self._workloads:
+            self._workloads[key] = self._attribution.workload_of(series.labels)
+        return self._identities[key], self._workloads[key]
+
+
+def _labels_of(series: Series) -> _Labels:
+    return vendor_of(series.name), is_accelerators(series.name), frozenset(series.labels.items())
 
 
 class _Hosts:
     """Two exporters may speak of one card, and only one of them name its host: its UUID joins them. A card
     that only its place is known of is the one with a UUID at that place, if there is just one."""
 
-    def __init__(self, all_series: Iterable[Series]) -> None:
+    def __init__(self, identities: Iterable[Identity]) -> None:
         self._of_uuid: dict[str, set[str]] = {}
         self._at_place: dict[tuple[str, str, str], set[str]] = {}
-        for series in all_series:
-            identity = identity_of(series)
-            if identity is not None and identity.uuid:
+        for identity in identities:
+            if identity.uuid:
                 self._of_uuid.setdefault(identity.uuid, set()).add(identity.host)
                 place = (identity.host or identity.scraped, identity.index, identity.vendor)
                 self._at_place.setdefault(place, set()).add(identity.uuid)
@@ -97,13 +125,12 @@ def _richer(old: Identity, new: Identity) -> Identity:
     )
 
 
-def _add(whole: _Whole, identity: Identity, series: Series, attribution: Attribution, words: str) -> None:
+def _add(whole: _Whole, identity: Identity, series: Series, workload: Workload | None, words: str) -> None:
     part = whole.parts.setdefault(identity.instance, _Part(identity))
     if not part.identity.profile and identity.profile:
         part.identity = identity
     part.scrape, part.at = max(part.scrape, series.scrape), max(part.at, series.at or 0.0)
     meaning = meaning_of(series.name, words)
-    workload = attribution.workload_of(series.labels)
     if meaning is not None and meaning.quantity in _SHARES:
         _add_share(part, workload, series.value, meaning)
         return

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from apps.prometheus.series import Collection, Series, clean
+from apps.prometheus.series import Collection, Series, clean, warn
 
 LONGEST_LINE = 64 * 1024
-LONGEST_FOR_THE_LIBRARY = 4096
+LONGEST_FOR_THE_LIBRARY = 1024
+MOST_FOR_THE_LIBRARY = 2000
 """Its time grows with the square of a line's length."""
 MOST_LABELS = 200
-MOST_WARNINGS = 20
 MILLISECONDS = 1e11
 """Seconds since the epoch stay below this for 3,000 years, milliseconds have been above it since 1973."""
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
@@ -63,7 +63,7 @@ class _Reader:
         self._seen: set[tuple[str, frozenset[tuple[str, str]]]] = set()
         self._families: set[str] = set()
         self._after_a_break = False
-        self._unread = 0
+        self._quoted = 0
 
     def take(self, number: int, line: str) -> None:
         line = line.strip()
@@ -76,12 +76,18 @@ class _Reader:
         try:
             if len(line) > LONGEST_LINE:
                 raise _Unreadable(f"it is longer than {LONGEST_LINE // 1024} KiB")
-            name, labels, value, at = _sample(line)
+            name, labels, value, at = self._by_library(line) if line[0] == "{" else _sample(line)
         except _Unreadable as error:
             self._after_a_break = True
             self._pass_over(number, line, str(error))
             return
         self._keep(name, labels, value, at)
+
+    def _by_library(self, line: str) -> tuple[str, dict[str, str], float, float | None]:
+        self._quoted += 1
+        if self._quoted > MOST_FOR_THE_LIBRARY:
+            raise _Unreadable(f"more than {MOST_FOR_THE_LIBRARY} lines have their name in quotes")
+        return _by_library(line)
 
     def _comment(self, line: str) -> None:
         words = line.split(None, 3)
@@ -111,14 +117,9 @@ class _Reader:
         is_title = "{" not in line and len(line) <= 200
         if is_title or _DECORATION.fullmatch(line[:LONGEST_LINE]):
             return
-        self._unread += 1
-        if self._unread <= MOST_WARNINGS:
-            self.collection.warnings.append(f"line {number} cannot be read: {why}")
+        warn(self.collection.warnings, f"line {number} cannot be read: {why}")
 
     def finish(self) -> Collection:
-        if self._unread > MOST_WARNINGS:
-            more = self._unread - MOST_WARNINGS
-            self.collection.warnings.append(f"{more} more lines cannot be read")
         self.collection.series = list(self._last.values())
         return self.collection
 
@@ -126,7 +127,7 @@ class _Reader:
 def _sample(line: str) -> tuple[str, dict[str, str], float, float | None]:
     named = _NAME.match(line)
     if named is None:
-        return _by_library(line)
+        raise _Unreadable("it does not begin with a metric's name")
     labels: dict[str, str] = {}
     position = named.end()
     while position < len(line) and line[position] in " \t":

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from apps.prometheus.errors import BadMetrics
 
-LARGEST_BYTES = 64 * 2**20
+LARGEST_BYTES = 32 * 2**20
 GZIP = b"\x1f\x8b"
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from apps.prometheus.identity import Workload
 
 NO_SERIES = "no series tells it"
+NO_DATA = "no data since its last sample"
 
 
 @dataclass(frozen=True, slots=True)

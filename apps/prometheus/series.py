@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 LONGEST_VALUE = 1024
+MOST_WARNINGS = 20
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
 
 
@@ -15,6 +16,14 @@ def clean(text: str, longest: int = LONGEST_VALUE) -> str:
     if not (text.isascii() and text.isprintable()):
         text = _UNSEEN.sub("�", text)
     return text if len(text) <= longest else text[:longest]
+
+
+def warn(warnings: list[str], text: str) -> None:
+    """One more, as long as there are few; the last one says that there are more."""
+    if len(warnings) < MOST_WARNINGS:
+        warnings.append(text)
+    elif len(warnings) == MOST_WARNINGS:
+        warnings.append("there is more like this, which is not listed")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,10 @@ from apps.prometheus.identity import Identity, identity_of
 from apps.prometheus.measures import measured
 from apps.prometheus.metric_names import Meaning
 from apps.prometheus.readings import Device
-from apps.prometheus.series import Series, clean
+from apps.prometheus.series import Series, clean, warn
 from apps.prometheus.units import Told, build_unit
 
-MOST_ROWS = 100_000
+MOST_ROWS = 50_000
 LONGEST_CELL = 64 * 1024
 COLUMNS = {
     "memory.used": "used",
@@ -46,15 +46,17 @@ _KNOWN = {
     "timestamp",
     "driver_version",
 }
+_TELLING = ("uuid", "gpu_uuid", "index", "pci.bus_id", "gpu_bus_id")
 _CELL = re.compile(r"\s*([-+]?[0-9]+(?:\.[0-9]+)?)\s*([A-Za-z%]*)\s*")
 
 
 @dataclass(slots=True)
 class SmiTable:
-    """columns: their number. rows: data rows, as dictionaries by the header's names without units."""
+    """columns, rows: their numbers. first: the first data row, by the header's names without units."""
 
     columns: int
-    rows: list[dict[str, str]]
+    rows: int
+    first: dict[str, str]
     devices: tuple[Device, ...]
     warnings: list[str] = field(default_factory=list)
 
@@ -97,23 +99,22 @@ def read_smi_csv(name: str, text: str) -> SmiTable:
         raise BadMetrics(f"{name} has no header of nvidia-smi's columns: print it without noheader.")
     header = [cell.strip() for cell in lines[start].split(",")]
     names, units = [_plain(cell) for cell in header], [_unit_in(cell) for cell in header]
-    table = SmiTable(columns=len(names), rows=[], devices=())
-    last: dict[str, Device] = {}
+    table = SmiTable(columns=len(names), rows=0, first={}, devices=())
+    last: dict[str, dict[str, str]] = {}
     try:
-        for cells in csv.reader(lines[start + 1 : start + 1 + MOST_ROWS], skipinitialspace=True):
-            if not cells or not any(cell.strip() for cell in cells) or _is_header(",".join(cells)):
+        for cells in csv.reader(lines[start + 1 :][-MOST_ROWS:], skipinitialspace=True):
+            if not cells or not any(map(str.strip, cells)) or _plain(cells[0]) == names[0]:
                 continue
             if len(cells) != len(names):
-                table.warnings.append(f"a row has {len(cells)} cells under {len(names)} columns: passed over")
+                warn(table.warnings, f"a row has {len(cells)} cells under {len(names)} columns: passed over")
                 continue
             row = {key: clean(cell.strip()) for key, cell in zip(names, cells, strict=True)}
-            table.rows.append(row)
-            device = _device(row, dict(zip(names, units, strict=True)))
-            last.pop(key := f"{device.name} {device.index} {device.bus_id}", None)
-            last[key] = device
+            table.rows += 1
+            table.first = table.first or row
+            last[" ".join(row.get(name, "") for name in _TELLING)] = row
     except csv.Error as error:
         raise BadMetrics(f"{name} cannot be read as CSV: {error}.") from error
-    table.devices = tuple(last.values())
+    table.devices = tuple(_device(row, dict(zip(names, units, strict=True))) for row in last.values())
     return table
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from apps.prometheus.identity import Identity, Workload
 from apps.prometheus.metric_names import ENGINE_ACTIVE, GPU_UTIL
-from apps.prometheus.readings import NO_SERIES, Share, Unit
+from apps.prometheus.readings import NO_DATA, NO_SERIES, Share, Unit
 
 SOME_ACTIVITY = 1.0
 """Percent of engine activity above which a GPU_UTIL of 0 says nothing."""
@@ -41,32 +41,31 @@ def build_unit(
 ) -> Unit:
     """is_cut: its GPU is in MIG mode, where GPU_UTIL says nothing. silent_since: nothing is known since."""
     if silent_since is not None:
-        told = {
-            name: replace(one, value=None, why="no data since its last sample") for name, one in told.items()
-        }
-    used, free, reserved = (told.get(name, UNTOLD) for name in ("used", "free", "reserved"))
+        told = {name: replace(one, value=None, why=NO_DATA) for name, one in told.items()}
     total, note = _total(told)
     busy = _busy(told, is_cut=is_cut)
-    sm = told.get("sm", UNTOLD)
-    placeholders = [one.key for one in workloads if one.is_placeholder]
-    missing = {"used_mib": used, "free_mib": free, "utilisation": busy}
+    missing = {
+        "used_mib": told.get("used", UNTOLD),
+        "free_mib": told.get("free", UNTOLD),
+        "utilisation": busy,
+    }
     return Unit(
         instance=identity.instance,
         profile=identity.profile,
-        used_mib=used.value,
-        free_mib=free.value,
-        reserved_mib=reserved.value,
+        used_mib=_value(told, "used"),
+        free_mib=_value(told, "free"),
+        reserved_mib=_value(told, "reserved"),
         total_mib=total,
         total_note=note,
         utilisation=busy.value,
         utilisation_metric=busy.metric if busy.value is not None else "",
-        sm_activity=sm.value,
+        sm_activity=_value(told, "sm"),
         allocated_mib=_value(told, "allocated"),
         limit_mib=_value(told, "limit"),
         core_allocated=_value(told, "core_allocated"),
         core_limit=_value(told, "core_limit"),
         workloads=tuple(one for one in workloads if not one.is_placeholder),
-        placeholder=placeholders[0] if placeholders else "",
+        placeholder=next((one.key for one in workloads if one.is_placeholder), ""),
         shares=shares,
         missing={name: one.why or NO_SERIES for name, one in missing.items() if one.value is None},
         at=at,

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from apps.prometheus.readings import Device, Unit, key_of
+from apps.prometheus.readings import NO_DATA, Device, Unit, key_of
 from apps.telemetry.packing import Packed
 
 FORGOTTEN_SECONDS = 24 * 3600.0
-NO_DATA = "no data since its last sample"
 
 
 def next_reading(
