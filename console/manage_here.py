@@ -14,13 +14,9 @@ import sys
 from pathlib import Path
 
 from console.embedded import EmbeddedServer, EmbeddedServerFailed, start_postgres, start_valkey
+from console.offline import NEEDS_NO_DATABASE, NO_DATABASE, stand_in_for_database
 from console.place import DEFAULT_FOLDER, ROOT, Place, PlaceUnusable
 
-NEEDS_NO_DATABASE = {
-    *("simulate_cluster", "make_plan", "measure", "read_mig"),
-    *("make_steering_certificate", "makemigrations", "check", "spectacular", "help", "--help", "version"),
-}
-NO_DATABASE = "postgres://nobody@127.0.0.1:1/none"
 DATA = "--data"
 FAILS_ON_INPUT_ALONE = {"changepassword"}
 """Django's own, which end with 1 for a name that nobody has; ours say themselves what they end with."""
@@ -95,7 +91,7 @@ def _find_or_start(place: Place, command: str) -> list[EmbeddedServer]:
         os.environ.update(running)
         return []
     if command in NEEDS_NO_DATABASE:
-        os.environ["DATABASE_URL"] = NO_DATABASE
+        stand_in_for_database([command])
         return []
     is_new = not (place.folder / "postgres").exists()
     print(
