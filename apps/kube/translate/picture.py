@@ -6,43 +6,49 @@ cluster costs what has changed. `build_snapshot` is the same for objects seen on
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from apps.kube.gateway import (
+    ALL_POD_GROUPS,
     BUDGETS,
     CLAIMS,
     DAEMONSETS,
     DEPLOYMENTS,
     JOBS,
+    KOORDINATOR_DEVICES,
     NAMESPACES,
     NODES,
-    POD_GROUPS,
     PODS,
     REPLICASETS,
+    RESOURCE_SLICES,
     STATEFULSETS,
     VOLUMES,
     Kind,
 )
+from apps.kube.translate.book_keeping import BookKeeper
+from apps.kube.translate.groups import Renamed, read_pod_group, tell_apart, with_unseen_gangs
 from apps.kube.translate.holders import Holders, Sighting
+from apps.kube.translate.linked import Linker
 from apps.kube.translate.nodes import ReadNode, read_node
 from apps.kube.translate.pods import Surroundings, read_pod
 from apps.kube.translate.protections import PROTECT
+from apps.kube.translate.sliced_nodes import SlicedNodes
 from apps.kube.translate.surroundings import GANG, Around, Ties, read_ties, surroundings_of
 from apps.kube.translate.unreadable import (
     UNREADABLE,
     Raw,
     name_of,
     opened,
+    place_of,
     stamp_of,
     unreadable_node,
     unreadable_pod,
 )
 from apps.kube.translate.values import brief, child, clean
 from apps.kube.translate.volumes import bound_volume, claimed_volume
-from apps.kube.translate.workloads import read_budget, read_pod_group, read_workload
+from apps.kube.translate.workloads import read_budget, read_workload
 from apps.planner.inventory import DisruptionBudget, Gang, Node, Pod, Workload
 from apps.planner.snapshot import Snapshot
 
@@ -77,7 +83,10 @@ class Translator:
         self._pods: dict[str, _SeenPod] = {}
         self._others: dict[tuple[str, str], tuple[str, Any]] = {}
         self._known_others = self._others
+        self._linker = Linker()
         self._holders = Holders()
+        self._sliced = SlicedNodes()
+        self._keeper = BookKeeper()
 
     def build(
         self,
@@ -92,9 +101,15 @@ class Translator:
         said = list(problems)
         self._known_others, self._others = self._others, {}
         workloads, job_gangs = self._read_workloads(objects, said)
+        groups, renamed = self._read_groups(objects, said)
+        book = self._keeper.keep(objects, self._remembered, said)
         around = self._read_around(objects, workloads, job_gangs, said)
+        around = replace(around, renamed=renamed, book=book)
         pods = self._read_pods(objects.get(PODS, ()), around, said)
-        nodes = self._read_nodes(objects.get(NODES, ()), taken_at, said)
+        nodes = self._sliced.add(self._read_nodes(objects.get(NODES, ()), taken_at, said), book.nodes)
+        nodes = self._linker.link(
+            nodes, objects.get(KOORDINATOR_DEVICES, ()), objects.get(RESOURCE_SLICES, ())
+        )
         return Snapshot(
             cluster=cluster,
             taken_at=taken_at,
@@ -102,7 +117,7 @@ class Translator:
             pods=pods,
             workloads=self._with_unseen_owners(workloads, pods),
             budgets={budget.uid: budget for budget in self._read_budgets(objects, said)},
-            gangs=self._read_gangs(objects, pods, around, said),
+            gangs=with_unseen_gangs(groups, pods, workloads),
             problems=tuple(said),
         )
 
@@ -163,8 +178,11 @@ class Translator:
         pods: dict[str, Pod] = {}
         for raw in raws:
             uid, revision = stamp_of(raw)
+            known = self._pods.get(uid)
+            if known is not None and (known.pod.namespace, known.pod.name) != place_of(raw):
+                known = None  # two pods with one UID
             try:
-                found = _read_pod_again(self._pods.get(uid), raw, revision, around)
+                found = _read_pod_again(known, raw, revision, around)
             except UNREADABLE as error:
                 spoiled = opened(raw)
                 said.append(f"The pod {name_of(spoiled)} cannot be read ({type(error).__name__}).")
@@ -172,6 +190,9 @@ class Translator:
                 pods[pod.uid] = pod
                 continue
             pod = found.pod if found.pod.uid else replace(found.pod, uid=found.pod.key)
+            if pod.uid in pods and pods[pod.uid].key != pod.key:
+                said.append(f"The pods {brief(pods[pod.uid].key)} and {brief(pod.key)} have one UID.")
+                pod = replace(pod, uid=f"{pod.uid} {pod.key}")
             pods[pod.uid] = pod
             seen[pod.uid] = found
         self._pods = seen
@@ -197,21 +218,13 @@ class Translator:
         self._nodes = seen
         return {name: nodes[name] for name in sorted(nodes)}
 
-    def _read_gangs(
-        self, objects: Objects, pods: Mapping[str, Pod], around: Around, said: list[str]
-    ) -> dict[str, Gang]:
-        read = (
-            self._remembered("pod group", raw, read_pod_group, said) for raw in objects.get(POD_GROUPS, ())
-        )
-        gangs = {gang.key: gang for gang in read if gang is not None}
-        members = Counter(pod.gang for pod in pods.values() if pod.gang)
-        for pod in pods.values():
-            if pod.gang and pod.gang not in gangs:
-                job = around.workloads.get(pod.workload)
-                is_job = job is not None and pod.gang == f"{job.namespace}/{job.name}"
-                wanted = (job.replicas or 1) if job and is_job else members[pod.gang]
-                gangs[pod.gang] = Gang(pod.gang, wanted, kind="Job" if is_job else "unknown")
-        return gangs
+    def _read_groups(self, objects: Objects, said: list[str]) -> tuple[dict[str, Gang], Renamed]:
+        read = [
+            self._remembered(kind.group, raw, lambda raw, kind=kind: read_pod_group(raw, kind), said)
+            for kind in ALL_POD_GROUPS
+            for raw in objects.get(kind, ())
+        ]
+        return tell_apart(gang for gang in read if gang is not None)
 
     def _with_unseen_owners(
         self, workloads: dict[str, Workload], pods: Mapping[str, Pod]

@@ -92,10 +92,10 @@ def _of_company(labels: Mapping[str, str]) -> list[str]:
         return [f"it is the head of the Ray cluster {cluster}: moving it ends the whole cluster"]
     if "leaderworkerset.sh/name" in labels:
         group = clean(labels["leaderworkerset.sh/name"], 100)
-        return [f"it belongs to the LeaderWorkerSet {group}, which restarts a whole group when one pod is lost"]
+        return [f"it belongs to the LeaderWorkerSet {group}, which restarts its whole group for one lost pod"]
     if "jobset.sigs.k8s.io/jobset-name" in labels:
         jobset = clean(labels["jobset.sigs.k8s.io/jobset-name"], 100)
-        return [f"it belongs to the JobSet {jobset}, which restarts or fails as a whole when one pod is lost"]
+        return [f"it belongs to the JobSet {jobset}, which restarts or fails as a whole for one lost pod"]
     return []
 
 

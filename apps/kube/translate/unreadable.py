@@ -26,6 +26,14 @@ def stamp_of(raw: Raw) -> tuple[str, str]:
     return clean(metadata.get("uid"), 100), clean(metadata.get("resourceVersion"), 40)
 
 
+def place_of(raw: Raw) -> tuple[str, str]:
+    """(namespace, name)."""
+    if isinstance(raw, KeptObject):
+        return clean(raw.namespace, 253), clean(raw.name, 253)
+    metadata = child(raw, "metadata")
+    return clean(metadata.get("namespace"), 253), clean(metadata.get("name"), 253)
+
+
 def name_of(raw: Mapping[str, Any]) -> str:
     """How a sentence names the object."""
     metadata = child(raw, "metadata")

@@ -1,4 +1,4 @@
-"""Owners of pods, disruption budgets and pod groups become the planner's types."""
+"""Owners of pods and disruption budgets become the planner's types. Pod groups are read by `groups`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from apps.kube.translate.placement import read_selector
 from apps.kube.translate.pods import controller_of
 from apps.kube.translate.protections import is_protected
 from apps.kube.translate.values import child, clean, texts, whole, whole_or_none
-from apps.planner.inventory import DisruptionBudget, Gang, Workload
+from apps.planner.inventory import DisruptionBudget, Workload
 
 
 def read_workload(raw: Mapping[str, Any], kind: str) -> Workload:
@@ -71,9 +71,3 @@ def read_budget(raw: Mapping[str, Any]) -> DisruptionBudget:
         observed=0 < whole(status.get("observedGeneration")) >= whole(metadata.get("generation"), 1),
         always_allow_unhealthy=spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow",
     )
-
-
-def read_pod_group(raw: Mapping[str, Any]) -> Gang:
-    metadata = child(raw, "metadata")
-    key = f"{clean(metadata.get('namespace'), 253)}/{clean(metadata.get('name'), 253)}"
-    return Gang(key=key, min_members=max(whole(child(raw, "spec").get("minMember"), 1), 1))
