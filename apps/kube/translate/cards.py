@@ -79,6 +79,7 @@ class Told:
 def read_cards(
     offer: Offer, registers: Sequence[Register], told: Told, warn: Warn, *, is_alone: bool
 ) -> CardFacts:
+    _warn_of_two_names(offer, warn)
     register = _register_of(offer, registers, warn)
     product = _product(offer, told.labels, warn)
     resource = offer.main or DEFAULT_RESOURCES.get(offer.cards.vendor, "")
@@ -120,6 +121,12 @@ def _register_of(offer: Offer, registers: Sequence[Register], warn: Warn) -> Reg
     return found[0] if found else None
 
 
+def _warn_of_two_names(offer: Offer, warn: Warn) -> None:
+    names = [name for name in ("nvidia.com/gpu", "nvidia.com/gpu.shared") if offer.offered.get(name, 0) > 0]
+    if len(names) > 1:
+        warn(f"{' and '.join(names)} are offered over the same GPUs: they are counted once")
+
+
 def _product(offer: Offer, labels: Mapping[str, str], warn: Warn) -> Product:
     product = read_product(offer.cards.vendor, labels)
     if offer.cards == NVIDIA and product.profile == "INVALID":
@@ -156,7 +163,7 @@ def _count(
         return _as_registered(register, labelled, warn)
     count = labelled or counted_by_amounts(offer, product, claimed)
     if count.is_least:
-        warn(f"nobody tells from how many cards {offer.main or 'its shares'} is dealt: at least one")
+        warn(f"nobody tells how many cards stand behind {offer.main or 'what is offered'}: at least one")
     if count.cards > MOST_GPUS:
         warn(f"{count.cards} GPUs on one node are not believable: they are left out")
         return Count(0, count.source)

@@ -110,7 +110,7 @@ def counted_by_amounts(offer: Offer, product: Product, claimed: int | None) -> C
     known += _cards_under_mig(offer, product)
     if known:
         return Count(known, "amounts of the node")
-    is_there = any(offer.amount(name) > 0 for name in offer.forms)
+    is_there = any(offer.amount(name) > 0 for name in offer.forms) or product.profile == "INVALID"
     return Count(1, "amounts of the node", is_least=True) if is_there else Count(0, "amounts of the node")
 
 

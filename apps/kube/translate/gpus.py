@@ -82,6 +82,7 @@ def read_gpu_facts(
             is_alone=vendors.count(offer.cards.vendor) == 1,
         )
         for offer in sorted(offers, key=lambda offer: offer is not main)
+        if offer is main or _stands(offer, registers, labels)
     ]
     inventory = Inventory(
         tuple(cards),
@@ -163,6 +164,15 @@ def _with_unoffered(
     elif not found and labels.get(PRESENT) == "true":
         warn(f"the label {PRESENT} says that there are GPUs, but no plugin offers any")
     return found
+
+
+def _stands(offer: Offer, registers: list[Register], labels: Mapping[str, str]) -> bool:
+    """A name without any units beside other cards is a leftover, unless something else tells of its cards."""
+    return (
+        any(offer.amount(name) > 0 for name in offer.forms)
+        or any(one.cards == offer.cards for one in registers)
+        or (offer.cards == NVIDIA and labels.get(GPU_COUNT, "0") not in ("", "0"))
+    )
 
 
 def _weight(offer: Offer, *, has_agent: bool) -> tuple[bool, bool, bool]:

@@ -31,13 +31,21 @@ OTHER_LABELS = {
     "k8s.amazonaws.com/accelerator": "nvidia",
     "beta.amd.com/gpu.product-name": "amd",
     "cloud.google.com/gke-tpu-accelerator": "google",
+    "node.kubernetes.io/npu.chip.name": "ascend",
+    "hygon.com/dcu.name": "hygon",
+    "hygon.com/dcu.product": "hygon",
+    "metax-tech.com/gpu.product": "metax",
+    "cambricon.com/mlu.product": "cambricon",
 }
+CHIP_NAME = "node.kubernetes.io/npu.chip.name"
 COUNTED_NAMES = {"beta.amd.com/gpu.product-name.": "amd"}
 MEMORY_LABELS = {
     "nvidia.com/gpu.memory": ("nvidia", "M"),
     "amd.com/gpu.vram": ("amd", ""),
     "beta.amd.com/gpu.vram": ("amd", ""),
     "aliyun.accelerator/nvidia_mem": ("nvidia", "M"),
+    "metax-tech.com/gpu.memory": ("metax", ""),
+    "hygon.com/dcu.vram": ("hygon", ""),
 }
 NOMINAL_GIB = {
     "H20-3E": 141,
@@ -90,7 +98,8 @@ def read_product(vendor: str, labels: Mapping[str, str]) -> Product:
     for key in (*PRODUCT_LABELS, *OTHER_LABELS):
         owner = LABEL_OWNERS.get(key, OTHER_LABELS.get(key, ""))
         if labels.get(key) and owner in ("", vendor):
-            return _product(labels[key], key)
+            bare_chip = key == CHIP_NAME and labels[key][:1].isdecimal()
+            return _product(f"Ascend{labels[key]}" if bare_chip else labels[key], key)
     for prefix, owner in COUNTED_NAMES.items():
         names = [key.removeprefix(prefix) for key in sorted(labels) if key.startswith(prefix)]
         if owner == vendor and len(names) == 1:

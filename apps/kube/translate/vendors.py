@@ -62,7 +62,11 @@ SPOKEN_VENDORS = {"huawei": "ascend", "kunlunxin": "kunlun", "moorethreads": "mt
 SHARES = re.compile(
     r"(^|[.-])v?(gpu[.-]shared?|vgpu|vgpu-number|sgpu|vmlu|mlu\.share|drs-gcu|vgcu|shared-gcu|vxpu)$"
 )
-PARTITIONS = re.compile(r"^(?:[sdtqc]px_nps\d|.+\.mim-.+|mim-.+|.+-\d+c(?:\.\d+cpu.*)?|.+-vir\d+.*)$")
+PARTITIONS = re.compile(r"^(?:[sdtqc]px_nps\d|.+\.mim-.+|mim-.+|.+-\d+c(?:\.\d+cpu.*)?|.+-vir\d+.*|dcu-(?:share|mig)-.+)$")
+PARTS_BY_THEMSELVES = re.compile(
+    r"^(?:koordinator\.sh/|aliyun\.com/gpu-|alibabacloud\.com/gpu-|volcano\.sh/vgpu-|hygon\.com/dcucores$"
+    r"|metax-tech\.com/vcore$|mthreads\.com/sgpu-core$|.+\.v[cC]ore$)"
+)
 ASCEND_CHIP = re.compile(r"^(.+?)(?:-(?:memory|core|\d+c(?:\..+)?))?$")
 ILUVATAR_CHIP = re.compile(r"^(.+?)(?:-vgpu|\.vmem|\.vcore)$")
 
@@ -106,7 +110,7 @@ def _kind_of(vendor: str, domain: str, short: str, form: Form) -> str:
 
 def tells_of_cards(name: str) -> bool:
     """Whether a part of cards is only offered where cards are, and is asked for by itself."""
-    return name.startswith((KOORDINATOR, "aliyun.com/gpu-", "alibabacloud.com/gpu-", "volcano.sh/vgpu-"))
+    return PARTS_BY_THEMSELVES.match(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,14 +131,17 @@ class Offer:
 
     @property
     def main(self) -> str:
-        """The name by which a pod asks for these cards: the first that has units, whole before shared."""
+        """The name by which a pod asks for these cards: the first that is handed out, whole before shared. A
+        name that only the capacity still has may be left over from another way of sharing."""
         names = [
             name
             for form in (Form.WHOLE, Form.SHARE, Form.PARTITION)
             for name in sorted(self.named(form), key=lambda name: (name != "nvidia.com/gpu", name))
         ]
         names = names or [name for name in self.named(Form.PART) if tells_of_cards(name)]
-        return next((name for name in names if self.amount(name) > 0), names[0] if names else "")
+        handed_out = [name for name in names if self.offered.get(name, 0) > 0]
+        standing = [name for name in names if self.amount(name) > 0]
+        return next(iter([*handed_out, *standing, *names]), "")
 
 
 def offers_of(
