@@ -169,7 +169,7 @@ def _after(first: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _no_text(name: str, at: int) -> str:
-    return f"{name} is no UTF-8 text (at byte {at}). Dump it with: kubectl get nodes,pods -A -o json"
+    return f"{name} is not UTF-8 text (at byte {at}): save it as UTF-8, or write it anew."
 
 
 def _joined(blocks: Iterator[bytes], name: str, most_bytes: int) -> bytearray:

@@ -6,16 +6,14 @@ Nothing here touches the database or a cluster.
 from __future__ import annotations
 
 import csv
-import sys
 from argparse import SUPPRESS, ArgumentParser
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError
 
 from apps.clusters.dumps import open_dump
-from apps.clusters.errors import BadDump
+from apps.clusters.input_files import name_of, read_file
 from apps.planner.inventory import Pod
 from apps.planner.snapshot import Snapshot
 from apps.planner.trace import snapshot_from_rows, workload_from_rows
@@ -41,10 +39,7 @@ def open_source(options: dict[str, Any]) -> Snapshot:
     if dump and (nodes or placed):
         raise bad_input("give either a dump, or --nodes with --placed, not both")
     if dump:
-        try:
-            return open_dump(dump)
-        except BadDump as error:
-            raise bad_input(str(error)) from error
+        return open_dump(dump)
     if not nodes or not placed:
         raise bad_input("give a dump, or --nodes CSV together with --placed CSV")
     node_rows, pod_rows = read_table(nodes, NODE_COLUMNS), read_table(placed, PLACED_COLUMNS)
@@ -59,17 +54,17 @@ def read_workload(path: str) -> tuple[Pod, ...]:
     try:
         return workload_from_rows(rows)
     except ValueError as error:
-        raise bad_input(f"{path}: {error}") from error
+        raise bad_input(f"{name_of(path)}: {error}") from error
 
 
 def read_table(path: str, columns: Iterable[str]) -> list[dict[str, str]]:
     """The rows of a CSV file with a header line; - is standard input."""
+    reader = csv.DictReader(read_file(path).splitlines())
+    path = name_of(path)
     try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise bad_input(f"{path}: cannot be read ({_short(error)})") from error
-    reader = csv.DictReader(text.splitlines())
-    missing = [name for name in columns if name not in (reader.fieldnames or ())]
+        missing = [name for name in columns if name not in (reader.fieldnames or ())]
+    except csv.Error as error:
+        raise bad_input(f"{path}: {error}") from error
     if missing:
         raise bad_input(f"{path}: the header lacks the columns {', '.join(missing)}")
     try:
@@ -80,7 +75,3 @@ def read_table(path: str, columns: Iterable[str]) -> list[dict[str, str]]:
 
 def bad_input(message: str) -> CommandError:
     return CommandError(" ".join(message.split()), returncode=BAD_INPUT)
-
-
-def _short(error: Exception) -> str:
-    return getattr(error, "strerror", None) or "it is not UTF-8 text"

@@ -70,7 +70,7 @@ def _only(name: str, keys: tuple[str, ...], **inner: Any) -> Any:
 
 _METADATA = _only("_METADATA", METADATA)
 _CONTAINER = _only("_CONTAINER", CONTAINER)
-_CONTAINERS: Any = list[_CONTAINER]
+_CONTAINERS: Any = list[_CONTAINER]  # type: ignore[valid-type]
 _POD = _only(
     "_POD",
     (),

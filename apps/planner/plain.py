@@ -10,16 +10,13 @@ import re
 import unicodedata
 
 LONGEST_LINE = 600
-_PLAIN = re.compile(r"[\x21-\x7e]*(?: [\x21-\x7e]+)*")
+_SUSPECT = re.compile(r"[^\x20-\x7e]")
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
 def visible(text: object) -> str:
     """The text with every invisible or direction-changing character written as ⟨U+202E⟩. Not escaped."""
-    word = str(text)
-    if _PLAIN.fullmatch(word):
-        return word
-    return "".join(map(_show, word))
+    return _SUSPECT.sub(_show, str(text))
 
 
 def visible_lines(text: str) -> str:
@@ -38,5 +35,6 @@ def one_line(text: object, longest: int = LONGEST_LINE) -> str:
     return f"{word[: longest // 2]} … {word[-(longest // 2) :]}"
 
 
-def _show(letter: str) -> str:
+def _show(found: re.Match[str]) -> str:
+    letter = found.group()
     return f"\u27e8U+{ord(letter):04X}\u27e9" if unicodedata.category(letter) in _HIDDEN else letter

@@ -99,7 +99,7 @@ def bomb():
         ("a: *nothing", "neither JSON nor YAML|stands for nothing"),
         (bomb(), "once its aliases are unfolded"),
         ("[" * 100_000, "neither JSON nor YAML"),
-        (b"\xff\xfe\x00", "no UTF-8"),
+        (b"\xff\xfe\x00", "not UTF-8"),
     ],
 )
 def test_anything_else_is_one_clear_sentence(file, text, says):

@@ -96,7 +96,7 @@ def test_without_json_people_read_sentences(trace, capfd):
     [
         ({}, "give a dump, or --nodes CSV together with --placed CSV"),
         ({"nodes": "n.csv"}, "give a dump, or --nodes CSV together with --placed CSV"),
-        ({"nodes": "/nowhere.csv", "placed": "p"}, "/nowhere.csv: cannot be read"),
+        ({"nodes": "/nowhere.csv", "placed": "p"}, "/nowhere.csv cannot be read"),
     ],
 )
 def test_a_missing_source_is_one_clear_line_and_exit_2(options, words):

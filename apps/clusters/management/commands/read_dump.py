@@ -6,17 +6,16 @@ import json
 from argparse import SUPPRESS
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandParser
 
+from apps.clusters.answering import OfflineCommand
 from apps.clusters.dump_answers import answer_dump
 from apps.clusters.dump_table import as_table
-from apps.clusters.errors import BadDump
 from apps.clusters.input_files import name_of, read_bytes
 
 
-class Command(BaseCommand):
+class Command(OfflineCommand):
     help = "Read a dump of a cluster: the devices of each node and who may have them, and what pods ask for."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.usage = SUPPRESS  # a wrong argument is answered in one line
@@ -29,8 +28,8 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="answer in JSON on standard output")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            answer = answer_dump([(name_of(path), read_bytes(path)) for path in options["files"]])
-        except BadDump as error:
-            raise CommandError(" ".join(str(error).split()), returncode=2) from error
-        self.stdout.write(json.dumps(answer) if options["json"] else as_table(answer))
+        answer = answer_dump([(name_of(path), read_bytes(path)) for path in options["files"]])
+        if options["json"]:
+            self.stdout.write(json.dumps(answer))
+        else:
+            self.tell(as_table(answer))

@@ -7,10 +7,10 @@ from argparse import SUPPRESS
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandParser
 
-from apps.clusters.dumps import read_file
-from apps.clusters.errors import BadDump
+from apps.clusters.answering import OfflineCommand
+from apps.clusters.input_files import name_of, read_file
 from apps.clusters.mig_files import read_mig_text
 from apps.clusters.mig_listing_answer import Question
 from apps.planner.mig.catalogue import UnknownModel, find_model
@@ -23,9 +23,9 @@ class BadQuestion(Exception):
     """An argument that cannot be read; the message says which and why."""
 
 
-class Command(BaseCommand):
+class Command(OfflineCommand):
     help = "Read a mig-parted configuration or an nvidia-smi listing and hold it against the MIG tables."
-    requires_system_checks: list[str] = []
+    errors = (BadQuestion, UnknownModel)
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.usage = SUPPRESS  # a wrong argument is answered in one line
@@ -45,13 +45,12 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="answer in JSON on standard output")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        name = "standard input" if options["file"] == "-" else options["file"]
-        try:
-            text = read_file(options["file"], LARGEST_BYTES)
-            answer = read_mig_text(name, text, _question(options))
-        except (BadDump, BadQuestion, UnknownModel) as error:
-            raise CommandError(" ".join(str(error).split()), returncode=2) from error
-        self.stdout.write(json.dumps(answer) if options["json"] else as_text(answer))
+        question = _question(options)
+        answer = read_mig_text(name_of(options["file"]), read_file(options["file"], LARGEST_BYTES), question)
+        if options["json"]:
+            self.stdout.write(json.dumps(answer))
+        else:
+            self.tell(as_text(answer))
         if answer.get("why") or any(one["why"] for one in answer.get("ways", {}).values()):
             raise SystemExit(1)  # read, and refused: the answer has said what and why
 

@@ -7,22 +7,20 @@ from argparse import SUPPRESS
 from collections.abc import Iterator
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
-from apps.clusters.dumps import read_file
-from apps.clusters.errors import BadDump
+from apps.clusters.answering import OfflineCommand
+from apps.clusters.input_files import name_of, read_file
 from apps.clusters.topology_answer import answer_topology, find_group
 from apps.kube.topology.documents import read_topology
 from apps.planner.bandwidth import generation_of
 from apps.planner.inventory import LinkClass
 
 LARGEST_BYTES = 4 * 1024 * 1024
-LONGEST_ERROR = 300
 
 
-class Command(BaseCommand):
+class Command(OfflineCommand):
     help = "Read the links between GPUs: nvidia-smi topo -m and its relatives, or the annotation of a node."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.usage = SUPPRESS  # a wrong argument is answered in one line
@@ -36,15 +34,11 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="answer in JSON on standard output")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        name = "standard input" if options["file"] == "-" else options["file"]
         if options["link"] and options["group"] is None:
             raise CommandError("--link says what a group must have: add --group N.", returncode=2)
         if options["group"] is not None and options["group"] < 1:
             raise CommandError("--group takes a number of GPUs, 1 or more.", returncode=2)
-        try:
-            reading = read_topology(read_file(options["file"], LARGEST_BYTES))
-        except BadDump as error:
-            raise CommandError(" ".join(str(error).split()), returncode=2) from error
+        reading = read_topology(read_file(options["file"], LARGEST_BYTES))
         answer = answer_topology(reading, options["model"])
         if options["model"] and generation_of(options["model"]) is None:
             answer["warnings"].append(f"no bandwidths are known of {options['model'][:60]}")
@@ -54,9 +48,9 @@ class Command(BaseCommand):
         if options["json"]:
             self.stdout.write(json.dumps(answer))
         if reading.error:
-            raise CommandError(f"{name}: {reading.error}."[:LONGEST_ERROR], returncode=2)
+            raise CommandError(f"{name_of(options['file'])}: {reading.error}.", returncode=2)
         if not options["json"]:
-            self.stdout.write("\n".join(tell(answer)))
+            self.tell("\n".join(tell(answer)))
 
 
 def tell(answer: dict[str, Any]) -> Iterator[str]:

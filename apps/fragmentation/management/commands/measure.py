@@ -6,16 +6,14 @@ import json
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
+from apps.clusters.answering import OfflineCommand
 from apps.fragmentation.offline import add_source_arguments, open_source, read_workload
 from apps.planner.fragmentation import FragmentationReport, measure, report_to_dict
 from apps.planner.mig.measuring import MigReport, measure_mig, mig_report_to_dict
 
 
-class Command(BaseCommand):
+class Command(OfflineCommand):
     help = "Measure how fragmented the GPUs of a dump or a trace are."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_source_arguments(parser)
@@ -27,7 +25,10 @@ class Command(BaseCommand):
         report = measure(snapshot, wanted)
         mig = measure_mig(snapshot)
         answer = {**report_to_dict(report), "mig": mig_report_to_dict(mig)}
-        self.stdout.write(json.dumps(answer) if options["json"] else as_text(report, mig))
+        if options["json"]:
+            self.stdout.write(json.dumps(answer))
+        else:
+            self.tell(as_text(report, mig))
 
 
 def as_text(report: FragmentationReport, mig: MigReport) -> str:

@@ -8,8 +8,7 @@ from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
+from apps.clusters.answering import OfflineCommand
 from apps.fragmentation.offline import add_source_arguments, bad_input, open_source
 from apps.planner.defrag import plan_free_nodes, plan_unlock
 from apps.planner.mig.planning import plan_mig
@@ -23,9 +22,8 @@ MOST_MOVES = 5000
 USUAL_MOVES = 50
 
 
-class Command(BaseCommand):
+class Command(OfflineCommand):
     help = "Plan moves that free whole nodes or make room for what waits, or MIG layouts for it."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_source_arguments(parser)
@@ -50,7 +48,10 @@ class Command(BaseCommand):
         if violations:
             raise RuntimeError(f"the planner's answer breaks a rule: {violations[0]}")
         answer = plan_to_answer(plan, seconds)
-        self.stdout.write(json.dumps(answer) if options["json"] else as_text(plan, seconds))
+        if options["json"]:
+            self.stdout.write(json.dumps(answer))
+        else:
+            self.tell(as_text(plan, seconds))
 
 
 def as_text(plan: Plan, seconds: float) -> str:

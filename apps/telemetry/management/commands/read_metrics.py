@@ -6,18 +6,18 @@ import json
 from argparse import SUPPRESS
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandParser
 
+from apps.clusters.answering import OfflineCommand
+from apps.clusters.input_files import name_of, read_file
 from apps.prometheus.answer import answer_of
 from apps.prometheus.errors import MetricsError
-from apps.prometheus.files import name_of, read_metrics_file
 from apps.prometheus.reading import read_metrics
-from apps.prometheus.series import clean
 
 
-class Command(BaseCommand):
+class Command(OfflineCommand):
     help = "Read what was measured of GPUs: an exporter's text, an answer of Prometheus, or nvidia-smi's CSV."
-    requires_system_checks: list[str] = []
+    errors = (MetricsError,)
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.usage = SUPPRESS  # a wrong argument is answered in one line
@@ -26,11 +26,11 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         path = options["file"]
-        try:
-            answer = answer_of(read_metrics(clean(name_of(path), 200), read_metrics_file(path)))
-        except MetricsError as error:
-            raise CommandError(" ".join(str(error).split()), returncode=2) from error
-        self.stdout.write(json.dumps(answer, allow_nan=False) if options["json"] else as_text(answer))
+        answer = answer_of(read_metrics(name_of(path), read_file(path)))
+        if options["json"]:
+            self.stdout.write(json.dumps(answer, allow_nan=False))
+        else:
+            self.tell(as_text(answer))
 
 
 def as_text(answer: dict[str, Any]) -> str:
