@@ -19,6 +19,7 @@ from apps.accounts.services import record_denial
 from apps.clusters import errors as clusters
 from apps.executions import errors as executions
 from apps.plans import errors as plans
+from apps.telemetry import errors as telemetry
 from console.api_parsers import TooLarge
 
 CONTENT_TYPE = "application/problem+json"
@@ -46,6 +47,8 @@ TABLE: dict[type[Exception], tuple[int, str, str]] = {
     clusters.NameTaken: (409, "cluster-name-taken", "There is a cluster of that name"),
     clusters.AlreadyRegistered: (409, "already-registered", "This cluster is registered already"),
     clusters.ConnectionFailed: (422, "connection-failed", "The cluster does not answer as it should"),
+    telemetry.UnusableAddress: (422, "unusable-address", "This address cannot be used"),
+    telemetry.NotAnswering: (422, "not-answering", "Nobody answers there as a Prometheus does"),
     accounts.UnusableName: (422, "unusable-name", "This name cannot be used"),
     accounts.KeyReused: (422, "idempotency-key-reused", "This Idempotency-Key was used before"),
     accounts.KeyInFlight: (409, "idempotency-key-in-flight", "The first such request is under way"),

@@ -12,12 +12,14 @@ from apps.pending.api import PendingViewSet
 from apps.pending.what_if_api import WhatIfViewSet
 from apps.plans.api import PlanViewSet
 from apps.plans.policy_api import PolicyViewSet
+from apps.telemetry.api import TelemetryViewSet
 
 router = DefaultRouter()
 router.register("clusters", ClusterViewSet)
 router.register("nodes", NodeViewSet, basename="node")
 router.register("gpus", GpuViewSet, basename="gpu")
 router.register("snapshots", SnapshotViewSet)
+router.register("telemetry", TelemetryViewSet, basename="telemetry")
 router.register("fragmentation", FragmentationViewSet, basename="fragmentation")
 router.register("pending", PendingViewSet, basename="pending")
 router.register("what-if", WhatIfViewSet, basename="what-if")

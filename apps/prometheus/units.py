@@ -44,11 +44,6 @@ def build_unit(
         told = {name: replace(one, value=None, why=NO_DATA) for name, one in told.items()}
     total, note = _total(told)
     busy = _busy(told, is_cut=is_cut)
-    missing = {
-        "used_mib": told.get("used", UNTOLD),
-        "free_mib": told.get("free", UNTOLD),
-        "utilisation": busy,
-    }
     return Unit(
         instance=identity.instance,
         profile=identity.profile,
@@ -67,9 +62,14 @@ def build_unit(
         workloads=tuple(one for one in workloads if not one.is_placeholder),
         placeholder=next((one.key for one in workloads if one.is_placeholder), ""),
         shares=shares,
-        missing={name: one.why or NO_SERIES for name, one in missing.items() if one.value is None},
+        missing=_missing(told, busy),
         at=at,
     )
+
+
+def _missing(told: Mapping[str, Told], busy: Told) -> dict[str, str]:
+    wanted = {"used_mib": told.get("used", UNTOLD), "free_mib": told.get("free", UNTOLD), "utilisation": busy}
+    return {name: one.why or NO_SERIES for name, one in wanted.items() if one.value is None}
 
 
 def _value(told: Mapping[str, Told], quantity: str) -> float | None:

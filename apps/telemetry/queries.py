@@ -103,7 +103,12 @@ def device_readings(cluster: Cluster, node: Node) -> dict[str, DeviceReading]:
     telemetry = open_telemetry(cluster)
     if telemetry is None:
         return {}
-    return readings_of(telemetry, node, node.gpus)
+    return readings_of(telemetry, node, devices_on(node))
+
+
+def devices_on(node: Node) -> list[Gpu]:
+    """Its GPUs, then those of its devices of other kinds that have a name of their own."""
+    return [*node.gpus, *(gpu for group in node.others for gpu in group.gpus if gpu.uuid)]
 
 
 def readings_of(telemetry: Telemetry, node: Node, gpus: Iterable[Gpu]) -> dict[str, DeviceReading]:

@@ -1,0 +1,71 @@
+"""Who holds which device by the exporter's labels: the last source of holders, and what does not agree with
+the better ones. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from apps.planner.inventory import Gpu, Holding, Node, Pod, Source
+from apps.prometheus.readings import Device
+
+YOUNG_SECONDS = 90.0
+"""A pod that started since may be missing in a sample that is as old as a scrape may be."""
+
+
+def holdings_of(devices: Mapping[str, Device], pods: Iterable[Pod], *, at: float) -> tuple[Holding, ...]:
+    """For a merge of sources. devices: by `Gpu.key`. pods: those of the node.
+
+    An exporter names a pod and a MIG instance's number, not its UUID: holders of instances are left
+    out, since which one they hold cannot be told.
+    """
+    known = {pod.key: pod for pod in pods if pod.is_holding}
+    return tuple(
+        Holding(
+            pod_uid=known[workload.key].uid,
+            device=key,
+            container=workload.container,
+            source=Source.EXPORTER,
+            observed_at=unit.at or at,
+        )
+        for key, device in devices.items()
+        for unit in device.units
+        if not unit.instance
+        for workload in unit.workloads
+        if workload.key in known
+    )
+
+
+def disagreements(
+    node: Node, devices: Mapping[str, Device], pods: Mapping[str, Pod], *, at: float
+) -> tuple[str, ...]:
+    """A sentence for each GPU whose exporter names another pod than the holders that the ledger knows.
+
+    An exporter that names nobody disagrees with nobody. pods: by uid.
+    """
+    if node.holdings is None:
+        return ()
+    sentences = []
+    for gpu in node.gpus:
+        device = devices.get(gpu.key)
+        if device is None or device.silent_since is not None:
+            continue
+        named = {one.key for unit in device.units for one in unit.workloads}
+        held = {pods[uid].key for uid in _holders(node, gpu) if uid in pods}
+        strangers = sorted(named - held)
+        if strangers and not _too_young(strangers, held, pods, at):
+            told = f"its holders are {', '.join(sorted(held))}" if held else "nobody is told to hold it"
+            sentences.append(f"GPU {gpu.index}: the exporter names {', '.join(strangers)}, but {told}")
+    return tuple(sentences)
+
+
+def _holders(node: Node, gpu: Gpu) -> Iterator[str]:
+    names = {gpu.key, *(one.uuid for one in gpu.instances if one.uuid)}
+    return (one.pod_uid for one in node.holdings or () if one.device in names)
+
+
+def _too_young(strangers: list[str], held: set[str], pods: Mapping[str, Pod], at: float) -> bool:
+    """Whether one of the pods concerned changed so lately that the sample may be from before."""
+    concerned = {*strangers, *held}
+    started = [pod.started_at for pod in pods.values() if pod.key in concerned and pod.started_at]
+    return any(at - moment < YOUNG_SECONDS for moment in started)
