@@ -127,7 +127,8 @@ def ask_command(command: str, path: Path) -> dict[str, Any]:
         with contextlib.suppress(SystemExit):  # read, and refused as not applicable: the answer stands
             call_command(command, str(path), json=True, stdout=printed)
     except CommandError as error:
-        return {"refused": str(error)}
+        if not printed.getvalue():
+            return {"refused": str(error)}
     try:
         return json.loads(printed.getvalue())
     except ValueError:

@@ -200,9 +200,19 @@ def count_node(given: Json) -> Answer:
         "unhealthy": main.unhealthy + main.withheld,
         "free": main.units_free,
         "used": asked if not main.physical else main.units_used,
-        "alive": main.alive,
+        "alive": node.stale_since is None if main.alive is None else main.alive,
         "accelerator_resources": names,
     }
+
+
+def read_register(given: Json) -> Answer:
+    """A register annotation by itself, on a node that offers nothing but what it says."""
+    node = json.loads(json.dumps(STAND_IN))
+    for part in ("capacity", "allocatable"):
+        node["status"][part] = {"volcano.sh/vgpu-number": "8"}
+    node["metadata"]["annotations"] = {"volcano.sh/node-vgpu-register": given["annotation"]}
+    _, ledger = only_node(open_report({"nodes": [node]}))
+    return {"devices": ledger.physical, "healthy": all(row.gpu.healthy for row in ledger.devices)}
 
 
 def count_used(given: Json) -> Answer:
@@ -238,17 +248,21 @@ def explain_wait(given: Json) -> Answer:
     waits = next(iter(explain_pending(snapshot)), None)
     if waits is None:
         return {"refused": "nothing waits"}
-    fits = waits.reason_code == "fits"
+    fits = None if waits.reason_code == "gpu-memory-unknown" else waits.reason_code == "fits"
     return {"fits": fits, "reason": waits.sentence, "stop": not fits}
 
 
-def empty_node(given: Json) -> Answer:
-    """What the planner moves to free nodes, of a node whose pods stand beside a filled one."""
-    snapshot = open_report(given)
+def empty_nodes(given: Json) -> Answer:
+    """What the planner moves to free nodes. Where a report wants one node emptied, each other node has a pod
+    that stays: onto a node that is free itself nothing is moved, since nothing would be gained."""
+    nodes = [node["metadata"]["name"] for node in given["nodes"]]
+    stays = [plain_pod(f"stays-{name}", name, {"nvidia.com/gpu": "1"}) for name in nodes[1:]]
+    beside = stays if "goal" in given else []
+    snapshot = open_report({**given, "pods": [*given["pods"], *beside]})
     plan = plan_free_nodes(snapshot, max_moves=10, deadline=lambda: False, policy=DEFAULT_COSTS)
     moved = [move.pod.partition("/")[2] for move in plan.moves]
-    stays = [pod.name for pod in snapshot.pods.values() if pod.is_holding and pod.name not in moved]
-    return {"moves": moved, "not_moved": stays, "evictions": len(moved), **_under(given, snapshot)}
+    left = [pod["metadata"]["name"] for pod in given["pods"] if pod["metadata"]["name"] not in moved]
+    return {"moves": moved, "not_moved": left, "evictions": len(moved), **_under(given, snapshot)}
 
 
 def _under(given: Json, snapshot: Snapshot) -> Answer:
@@ -327,12 +341,13 @@ TOPICS: tuple[tuple[set[str], set[str], Callable[[Json], Answer]], ...] = (
     ({"record", "observed"}, set(), outlive_reboot),
     ({"nodes", "change"}, set(), change_layout),
     ({"nodes"}, {"state", "done"}, follow_change),
-    ({"nodes", "pods"}, {"moves", "evictions"}, empty_node),
+    ({"nodes", "pods"}, {"moves", "evictions"}, empty_nodes),
     ({"nodes", "pods"}, {"fits", "stop"}, explain_wait),
     ({"nodes"}, {"odd"}, compare_links),
     ({"nodes"}, set(), count_node),
     ({"pods"}, {"used"}, count_used),
     ({"pods"}, set(), judge_pods),
+    ({"annotation"}, set(), read_register),
     ({"history"}, set(), move_again),
     ({"metrics"}, set(), measure_series),
     ({"container_mib", "host_mib"}, set(), view_from_inside),

@@ -34,6 +34,7 @@ class Reason(StrEnum):
     GPU = "too few free GPUs"
     GPU_MEMORY = "too little memory left on its GPUs"
     GPU_MEMORY_UNKNOWN = "memory of its GPUs is not known"
+    UNREGISTERED = "its GPUs are not registered with the share scheduler (HAMi)"
     MIG = "too few free MIG instances of its profile"
     CPU = "too little CPU"
     MEMORY = "too little memory"
@@ -171,7 +172,7 @@ def room_reasons(rooms: Rooms, pod: Pod, node: Node) -> list[Reason]:
         if name == "gpu":
             found.append(Reason.GPU if demand.gpu_resource == node.gpu_resource else Reason.NO_SUCH_GPU)
         elif name == "gpu memory":
-            found.append(_memory_reason(node))
+            found.append(_memory_reason(pod, node))
         elif name.startswith("port "):
             found.append(Reason.PORT)
         else:
@@ -181,9 +182,12 @@ def room_reasons(rooms: Rooms, pod: Pod, node: Node) -> list[Reason]:
     return list(dict.fromkeys(found))
 
 
-def _memory_reason(node: Node) -> Reason:
-    is_known = any(gpu.memory_mib is not None for gpu in node.gpus)
-    return Reason.GPU_MEMORY if is_known else Reason.GPU_MEMORY_UNKNOWN
+def _memory_reason(pod: Pod, node: Node) -> Reason:
+    if any(gpu.memory_mib is not None for gpu in node.gpus):
+        return Reason.GPU_MEMORY
+    # Who asks for units of a card beside its memory asks HAMi, which knows only what its plugin registered.
+    is_hamis = pod.requests.get(node.gpu_resource, 0) > 0
+    return Reason.UNREGISTERED if is_hamis and node.shares_per_gpu <= 1 else Reason.GPU_MEMORY_UNKNOWN
 
 
 def interpod_words(rooms: Rooms, pod: Pod, node: Node) -> list[Reason]:

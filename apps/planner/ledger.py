@@ -210,8 +210,9 @@ def _offered_units(node: Node) -> int | None:
     """None where its devices are given out by claims alone, so that no number is offered."""
     if not node.gpu_resource:
         return None
-    if node.gpu_resource in node.allocatable or node.gpu_resource in node.capacity:
+    if node.allocatable.get(node.gpu_resource, 0) or node.capacity.get(node.gpu_resource, 0):
         return node.allocatable.get(node.gpu_resource, 0)
+    # A key of zero is left over from a device plugin that is gone.
     by_claim = any(one.source is Source.DRA for one in node.holdings or ())
     return None if by_claim else 0
 

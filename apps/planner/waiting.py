@@ -20,6 +20,9 @@ from apps.planner.snapshot import Snapshot
 
 CODES = {
     Reason.GPU: "gpus-scattered",
+    Reason.GPU_MEMORY: "gpu-memory",
+    Reason.GPU_MEMORY_UNKNOWN: "gpu-memory-unknown",
+    Reason.UNREGISTERED: "not-registered",
     Reason.MIG: "mig",
     Reason.CPU: "cpu",
     Reason.MEMORY: "memory",
@@ -50,6 +53,7 @@ QUEUE_LABELS = (
     "scheduling.volcano.sh/queue-name",
     "volcano.sh/queue-name",
 )
+MOST_NAMED = 3
 TOO_LARGE = "too-large"
 """Reason code of what no node could hold even if it were empty."""
 UNCHANGEABLE = (Reason.SELECTOR, Reason.AFFINITY, Reason.NO_SUCH_GPU, Reason.TAINT)
@@ -209,9 +213,17 @@ def _say_single(rooms: Rooms, pod: Pod, verdict: Verdict) -> tuple[str, str]:
     if main is Reason.MIG:
         return CODES[main], _say_mig(rooms, pod)
     total = len([room for room in rooms.by_node.values() if is_open_node(room.node)])
+    if main is Reason.GPU_MEMORY_UNKNOWN:
+        return CODES[main], f"Whether {_name_nodes(rooms)} may take it is not known: {main}."
     if main in UNCHANGEABLE:
         return CODES[main], f"None of the {len(rooms.by_node)} nodes may run it: {main}."
     return CODES[main], f"No node of {total} takes it; most often: {main}."
+
+
+def _name_nodes(rooms: Rooms) -> str:
+    names = [name for name, room in rooms.by_node.items() if is_open_node(room.node) and room.node.gpus]
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
 
 
 def _say_gpus(wanted: int, verdict: Verdict) -> tuple[str, str]:
