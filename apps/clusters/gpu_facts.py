@@ -1,4 +1,4 @@
-"""Every physical GPU of a snapshot as plain values, for the API: what it is, its state, who holds it.
+"""Every physical device of a snapshot as plain values, for the API: what it is, its state, who holds it.
 
 `None` means "not known", never zero. No rules and no database here.
 """
@@ -6,50 +6,58 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
-from apps.clusters.node_facts import as_time, gpu_facts
+from apps.clusters.device_facts import STATES, as_time, device_facts, state_of
 from apps.planner.inventory import Gpu, Node
+from apps.planner.ledger import node_ledger
+from apps.planner.ledger_rows import DeviceLedger, GroupLedger, NodeLedger
 from apps.planner.snapshot import Snapshot
 
-STATES = ("free", "held", "unhealthy", "unknown")
-"""unknown: pods of the node hold some of its GPUs, and nobody tells which."""
-BY_NODE_AGENT = "node-agent"
+__all__ = ["STATES", "DeviceRow", "gpu_row", "gpus_of"]
 
 
-def gpus_of(snapshot: Snapshot) -> Iterator[tuple[Node, Gpu]]:
-    """By node, then in driver order."""
+class DeviceRow(NamedTuple):
+    node: Node
+    ledger: NodeLedger
+    group: GroupLedger
+    row: DeviceLedger
+
+    @property
+    def gpu(self) -> Gpu:
+        return self.row.gpu
+
+    @property
+    def model(self) -> str:
+        return self.gpu.model or self.group.model
+
+    @property
+    def state(self) -> str:
+        return state_of(self.row)
+
+
+def gpus_of(snapshot: Snapshot) -> Iterator[DeviceRow]:
+    """By node, then in driver order; devices of other vendors after the main ones."""
     for _, node in sorted(snapshot.nodes.items()):
-        for gpu in node.gpus:
-            yield node, gpu
+        if not node.gpus and not node.others:
+            continue
+        ledger = node_ledger(snapshot, node)
+        for group in (ledger.main, *ledger.others):
+            for row in group.devices:
+                yield DeviceRow(node, ledger, group, row)
 
 
-def gpu_row(snapshot: Snapshot, node: Node, gpu: Gpu) -> dict[str, Any]:
-    is_told = node.holdings is not None
-    facts = gpu_facts(snapshot, node, gpu)
+def gpu_row(one: DeviceRow) -> dict[str, Any]:
+    facts = device_facts(one.ledger, one.group, one.row)
+    node, takers = one.node, one.row.all_takers
+    sources = sorted({str(taker.source) for taker in takers})
+    seen = [taker.observed_at for taker in takers if taker.observed_at is not None]
     return {
         **facts,
         "node": node.name,
         "pool": node.pool,
-        "vendor": node.vendor,
-        "model": node.model,
-        "state": _state(snapshot, node, gpu, facts["holders"]),
         "is_node_ready": node.ready,
-        "is_node_schedulable": not node.unschedulable,
-        "holders_source": BY_NODE_AGENT if is_told else "",
-        "holders_observed_at": as_time(node.holdings_observed_at) if is_told else None,
+        "is_node_schedulable": not one.ledger.closed,
+        "holders_source": ", ".join(sources),
+        "holders_observed_at": as_time(min(seen)) if seen else None,
     }
-
-
-def _state(snapshot: Snapshot, node: Node, gpu: Gpu, holders: list[dict[str, Any]] | None) -> str:
-    if not gpu.healthy:
-        return "unhealthy"
-    if holders:
-        return "held"
-    told = {one.pod_uid for one in node.holdings or ()}
-    units = [(pod.uid, pod.requests.get(node.gpu_resource, 0)) for pod in snapshot.pods_on(node.name)]
-    unplaced = sum(count for uid, count in units if uid not in told)
-    if not unplaced:
-        return "free"
-    places = len(node.gpus) * max(1, node.shares_per_gpu)
-    return "held" if holders is None and unplaced >= places else "unknown"

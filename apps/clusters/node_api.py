@@ -15,13 +15,17 @@ from apps.accounts.conditions import CONDITIONAL, tag_of, unchanged
 from apps.accounts.ordering import ordered, ordering_parameter
 from apps.accounts.parameters import plain_text, whole_number, yes_or_no
 from apps.clusters.api import CLUSTER, facts_tag, snapshot_asked
+from apps.clusters.device_facts import as_time
 from apps.clusters.gpu_facts import STATES, gpu_row, gpus_of
 from apps.clusters.models import Cluster
-from apps.clusters.node_facts import as_time, node_detail, node_summary
+from apps.clusters.node_facts import node_detail, node_summary
 from apps.clusters.queries import open_snapshot
 from apps.clusters.serializers import GpuRowSerializer, NodeDetailSerializer, NodeSerializer
 
-NODE_ORDER = ["name", "pool", "model", "rack", "gpus_physical", "gpus_schedulable", "gpus_allocated"]
+NODE_ORDER = [
+    *("name", "pool", "model", "rack"),
+    *("gpus_physical", "gpus_schedulable", "gpus_allocated", "gpus_free", "gpus_stranded"),
+]
 GPU_ORDER = ["node", "index", "pool", "model", "state", "memory_mib"]
 POOL = OpenApiParameter("pool", str, description="only of this pool")
 MODEL = OpenApiParameter("model", str, description="only of this GPU model")
@@ -116,7 +120,7 @@ class GpuViewSet(_RowsViewSet):
         ]
     )
     def list(self, request: Request) -> Response:
-        """One row per physical GPU, by node and index unless ordered otherwise."""
+        """One row per physical device, of any vendor, by node and index unless ordered otherwise."""
         _, row = snapshot_asked(request)
         named = {key: plain_text(request, key) for key in ("node", "pool", "model", "uuid")}
         index = whole_number(request, "index", -1, most=1000)
@@ -128,14 +132,14 @@ class GpuViewSet(_RowsViewSet):
             return same
         picture = open_snapshot(row)
         found = [
-            (node, gpu)
-            for node, gpu in gpus_of(picture)
-            if _is(named, node=node.name, pool=node.pool, model=node.model, uuid=gpu.uuid)
-            and index in (-1, gpu.index)
-            and healthy in (None, gpu.healthy)
-            and (not state or gpu_row(picture, node, gpu)["state"] == state)
+            one
+            for one in gpus_of(picture)
+            if _is(named, node=one.node.name, pool=one.node.pool, model=one.model, uuid=one.gpu.uuid)
+            and index in (-1, one.gpu.index)
+            and healthy in (None, one.gpu.healthy)
+            and (not state or one.state == state)
         ]
-        answer = self.page_of(found, lambda pair: gpu_row(picture, *pair), GPU_ORDER)
+        answer = self.page_of(found, gpu_row, GPU_ORDER)
         answer["ETag"] = tag
         return answer
 

@@ -5,18 +5,24 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
-from apps.planner.inventory import Gpu, Node, Pod
+from apps.clusters.device_facts import as_time, count_facts, device_facts, group_facts
+from apps.planner.inventory import Node, Pod
+from apps.planner.ledger import node_ledger
+from apps.planner.ledger_rows import SOURCE_WORDS, UNKNOWN_HERE, NodeLedger
 from apps.planner.movability import movability
 from apps.planner.resources import is_device_resource
 from apps.planner.snapshot import Snapshot
 
 
 def node_summary(snapshot: Snapshot, node: Node) -> dict[str, Any]:
-    """One row of the list. gpus_allocated counts units of the node's own GPU resource."""
-    pods = snapshot.pods_on(node.name)
+    """One row of the list. GPUs are physical devices; where one is dealt into several, units are another
+    number."""
+    return _summary(node, node_ledger(snapshot, node))
+
+
+def _summary(node: Node, ledger: NodeLedger) -> dict[str, Any]:
     return {
         "name": node.name,
         "uid": node.uid,
@@ -30,64 +36,43 @@ def node_summary(snapshot: Snapshot, node: Node) -> dict[str, Any]:
         "is_cordoned_by_console": bool(node.cordon),
         "stale_since": as_time(node.stale_since),
         "gpu_resource": node.gpu_resource,
-        "gpus_physical": len(node.gpus),
-        "gpus_schedulable": node.allocatable.get(node.gpu_resource, 0) if node.gpu_resource else 0,
-        "gpus_allocated": sum(pod.requests.get(node.gpu_resource, 0) for pod in pods),
+        **count_facts(ledger),
         "sharing": node.sharing,
         "shares_per_gpu": node.shares_per_gpu,
         "mig_strategy": node.mig_strategy,
         "cpu_millicores": node.allocatable.get("cpu", 0),
         "memory_bytes": node.allocatable.get("memory", 0),
+        "other_devices": [group_facts(group) for group in ledger.others],
+        "drift": list(node.drift),
         "warnings": list(node.warnings),
     }
 
 
 def node_detail(snapshot: Snapshot, node: Node) -> dict[str, Any]:
     """All of a node: its devices with their holders, the link matrix, its pods."""
+    ledger = node_ledger(snapshot, node)
     return {
-        **node_summary(snapshot, node),
+        **_summary(node, ledger),
         "allocatable": dict(node.allocatable),
         "labels": dict(node.labels),
         "taints": [{"key": one.key, "value": one.value, "effect": one.effect} for one in node.taints],
-        "gpus": [gpu_facts(snapshot, node, gpu) for gpu in node.gpus],
+        "gpus": [device_facts(ledger, ledger.main, row) for row in ledger.devices],
+        "others": [device_facts(ledger, group, row) for group in ledger.others for row in group.devices],
+        "unlocated": [
+            {
+                "pod": one.pod,
+                "pod_uid": one.pod_uid,
+                "gpus": one.milli / 1000,
+                "units": one.units,
+                "mig_instances": dict(one.profiles),
+                "device": UNKNOWN_HERE,
+            }
+            for one in ledger.unlocated
+        ],
+        "strays": [{"pod": one.pod, "device_of": SOURCE_WORDS[one.source]} for one in ledger.strays],
         "holders_observed_at": as_time(node.holdings_observed_at),
         "topology": _topology(node),
         "pods": [_pod(snapshot, pod) for pod in snapshot.pods_on(node.name)],
-    }
-
-
-def as_time(seconds: float | None) -> datetime | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
-
-
-def gpu_facts(snapshot: Snapshot, node: Node, gpu: Gpu) -> dict[str, Any]:
-    """One device with its MIG instances and its holders; holders None where no source tells them."""
-    devices = {gpu.uuid, *(instance.uuid for instance in gpu.instances)} - {""}
-    holders = None
-    if node.holdings is not None:
-        holders = [
-            {
-                "pod": snapshot.pods[one.pod_uid].key if one.pod_uid in snapshot.pods else "",
-                "pod_uid": one.pod_uid,
-                "device": one.device,
-                "milli": one.milli,
-                "memory_mib": one.memory_mib,
-            }
-            for one in node.holdings
-            if one.device in devices
-        ]
-    return {
-        "index": gpu.index,
-        "uuid": gpu.uuid,
-        "memory_mib": gpu.memory_mib,
-        "numa": gpu.numa,
-        "pcie_switch": gpu.pcie_switch,
-        "is_healthy": gpu.healthy,
-        "mig_instances": [
-            {"profile": one.profile, "start_slice": one.start_slice, "uuid": one.uuid}
-            for one in gpu.instances
-        ],
-        "holders": holders,
     }
 
 

@@ -76,7 +76,7 @@ def _held_by_node(snapshot: Snapshot) -> dict[str, float]:
         sharing = (node.gpu_resource, node.shares_per_gpu) if node else ()
         total = 0.0
         for pod in pods:
-            wishes = (tuple(pod.requests.items()), pod.gpu_milli, pod.hold, sharing)
+            wishes = (tuple(pod.requests.items()), pod.gpu_milli, pod.hold, pod.reservation, sharing)
             asked = known.get(wishes)
             if asked is None:
                 asked = known[wishes] = _asked(pod, node)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from rest_framework import serializers
 
 from apps.accounts.strict import StrictSerializer, Truth
-from apps.clusters.gpu_facts import STATES
+from apps.clusters.device_facts import STATES
 from apps.clusters.models import Cluster, Snapshot
+from apps.planner.inventory import Source
 
+INSTANCE_USES = ("free", "held", "unknown")
 LONGEST_KUBECONFIG = 64 * 1024
 """Far more than one cluster needs; the page takes longer ones, with many clusters in them."""
 
@@ -65,6 +67,22 @@ class SnapshotSerializer(serializers.ModelSerializer):
         read_only_fields = fields
 
 
+class DeviceGroupSerializer(serializers.Serializer):
+    """Devices of one kind beside a node's main ones. is_alive: whether their plugin speaks."""
+
+    vendor = serializers.CharField()
+    resource = serializers.CharField()
+    model = serializers.CharField()
+    is_alive = serializers.BooleanField(allow_null=True)
+    physical = serializers.IntegerField()
+    schedulable = serializers.IntegerField()
+    allocated = serializers.FloatField()
+    free = serializers.IntegerField()
+    units_offered = serializers.IntegerField(allow_null=True)
+    units_allocated = serializers.IntegerField()
+    units_overcommitted = serializers.IntegerField()
+
+
 class NodeSerializer(serializers.Serializer):
     """One node of the newest snapshot. Null is "not known"."""
 
@@ -80,12 +98,27 @@ class NodeSerializer(serializers.Serializer):
     is_cordoned_by_console = serializers.BooleanField()
     stale_since = serializers.DateTimeField(allow_null=True)
     gpu_resource = serializers.CharField()
-    gpus_physical = serializers.IntegerField()
-    gpus_schedulable = serializers.IntegerField()
-    gpus_allocated = serializers.IntegerField()
+    gpus_physical = serializers.IntegerField(help_text="they stand in the node")
+    gpus_schedulable = serializers.IntegerField(help_text="healthy and offered, on a node that is open")
+    gpus_allocated = serializers.FloatField(help_text="held by pods; a share counts as its part")
+    gpus_free = serializers.IntegerField(help_text="wholly free, to be had whole")
+    gpus_stranded = serializers.FloatField(help_text="idle, but nobody can use it: stranded_because says why")
+    stranded_because = serializers.ListField(child=serializers.CharField())
+    gpus_unhealthy = serializers.IntegerField(help_text="unhealthy, or not offered by the kubelet")
+    units_offered = serializers.IntegerField(
+        allow_null=True, help_text="of gpu_resource; another number than GPUs where one is dealt into several"
+    )
+    units_allocated = serializers.IntegerField()
+    units_overcommitted = serializers.IntegerField(help_text="asked beyond what is offered")
+    pods_unlocated = serializers.IntegerField(help_text="pods whose device is unknown on this node")
+    closed_because = serializers.CharField(help_text="why none is schedulable; empty for an open node")
     sharing = serializers.CharField()
     shares_per_gpu = serializers.IntegerField()
     mig_strategy = serializers.CharField()
+    other_devices = DeviceGroupSerializer(
+        many=True, help_text="of other vendors or kinds, beside gpu_resource"
+    )
+    drift = serializers.ListField(child=serializers.CharField(), help_text="what was here and is not now")
     cpu_millicores = serializers.IntegerField()
     memory_bytes = serializers.IntegerField()
     warnings = serializers.ListField(child=serializers.CharField())
@@ -95,38 +128,57 @@ class MigInstanceSerializer(serializers.Serializer):
     profile = serializers.CharField()
     start_slice = serializers.IntegerField(allow_null=True)
     uuid = serializers.CharField()
+    memory_mib = serializers.IntegerField(allow_null=True)
+    use = serializers.ChoiceField(choices=INSTANCE_USES)
 
 
 class HolderSerializer(serializers.Serializer):
-    pod = serializers.CharField(help_text="namespace/name; empty if the pod is no longer known")
+    """Who holds a device, by whom that is known, and when it was seen (null: it stands in the pod itself)."""
+
+    pod = serializers.CharField(help_text="namespace/name")
     pod_uid = serializers.CharField()
-    device = serializers.CharField()
-    milli = serializers.IntegerField()
-    memory_mib = serializers.IntegerField(allow_null=True)
+    container = serializers.CharField()
+    device = serializers.CharField(help_text="uuid of the GPU or MIG instance, #index without one")
+    milli = serializers.IntegerField(allow_null=True, help_text="null where no share of the cores is set")
+    memory_mib = serializers.IntegerField(allow_null=True, help_text="null where no share of it is set")
+    source = serializers.ChoiceField(choices=[str(one) for one in Source])  # type: ignore[assignment]
+    observed_at = serializers.DateTimeField(allow_null=True)
 
 
 class GpuSerializer(serializers.Serializer):
     index = serializers.IntegerField()
     uuid = serializers.CharField()
-    memory_mib = serializers.IntegerField(allow_null=True)
+    vendor = serializers.CharField()
+    resource = serializers.CharField()
+    model = serializers.CharField()
+    memory_mib = serializers.IntegerField(allow_null=True, help_text="of the device")
+    memory_allocated_mib = serializers.IntegerField(
+        allow_null=True, help_text="given to pods, not what they use; null where memory is not divided"
+    )
+    memory_left_mib = serializers.IntegerField(allow_null=True)
+    milli_allocated = serializers.IntegerField(help_text="of the takers that are known; 1000 is one device")
+    milli_left = serializers.IntegerField()
+    units = serializers.IntegerField(allow_null=True, help_text="into how many units or turns it is dealt")
+    units_allocated = serializers.IntegerField(allow_null=True)
     numa = serializers.IntegerField(allow_null=True)
     pcie_switch = serializers.CharField(allow_null=True)
     is_healthy = serializers.BooleanField()
+    state = serializers.ChoiceField(choices=STATES)
+    stranded_because = serializers.CharField(help_text="why nobody can use what is left; empty if one can")
+    flags = serializers.ListField(child=serializers.CharField(), help_text="what does not add up")
     mig_instances = MigInstanceSerializer(many=True)
     holders = HolderSerializer(many=True, allow_null=True, help_text="null where nobody tells who holds it")
+    holders_note = serializers.CharField(help_text='"unknown on this node" where holders is null')
 
 
 class GpuRowSerializer(GpuSerializer):
     """A physical GPU with its node. state unknown: pods of the node hold some GPUs, nobody tells which.
 
-    holders_source: who tells the holders, empty if nobody does; then holders is null.
+    holders_source: who tells the holders ("scheduler, agent" if both do), empty if nobody does.
     """
 
     node = serializers.CharField()
     pool = serializers.CharField()
-    vendor = serializers.CharField()
-    model = serializers.CharField()
-    state = serializers.ChoiceField(choices=STATES)
     is_node_ready = serializers.BooleanField()
     is_node_schedulable = serializers.BooleanField()
     holders_source = serializers.CharField()
@@ -168,6 +220,20 @@ class NodePodSerializer(serializers.Serializer):
     reasons = serializers.ListField(child=serializers.CharField(), help_text="why it may not be moved")
 
 
+class UnlocatedSerializer(serializers.Serializer):
+    pod = serializers.CharField()
+    pod_uid = serializers.CharField()
+    gpus = serializers.FloatField()
+    units = serializers.IntegerField()
+    mig_instances = serializers.DictField(child=serializers.IntegerField())
+    device = serializers.CharField(help_text="unknown on this node")
+
+
+class StraySerializer(serializers.Serializer):
+    pod = serializers.CharField()
+    device_of = serializers.CharField(help_text="who names the device")
+
+
 class NodeDetailSerializer(NodeSerializer):
     """Adds devices with their holders, the link matrix, and the pods with "movable, or why not"."""
 
@@ -177,6 +243,9 @@ class NodeDetailSerializer(NodeSerializer):
     labels = serializers.DictField(child=serializers.CharField())
     taints = TaintSerializer(many=True)
     gpus = GpuSerializer(many=True)
+    others = GpuSerializer(many=True, help_text="devices of other vendors or kinds")
+    unlocated = UnlocatedSerializer(many=True, help_text="counted here, placed on no device")
+    strays = StraySerializer(many=True, help_text="a source gives them a device that the node does not have")
     holders_observed_at = serializers.DateTimeField(allow_null=True)
     topology = TopologySerializer(allow_null=True)
     pods = NodePodSerializer(many=True)

@@ -186,6 +186,7 @@ SPECTACULAR_SETTINGS = {
         "apps.accounts.authentication.WithinScope",
     ],
     "ENUM_NAME_OVERRIDES": {
+        "GpuStateEnum": "apps.clusters.device_facts.STATES",
         "PlanState": "apps.plans.states.PlanState",
         "ExecutionState": "apps.executions.states.ExecutionState",
         "StepState": "apps.executions.states.StepState",

@@ -10,7 +10,7 @@ from apps.accounts import conditions
 from apps.accounts.models import RoleGrant
 from apps.accounts.services import grant_role
 from apps.fragmentation.tasks import measure_snapshots
-from apps.planner.inventory import Holding, MigInstance
+from apps.planner.inventory import DeviceGroup, Gpu, Holding, MigInstance, Source
 from tests.plans.situations import node, picture, pod, see, topology
 
 RFC_3339_UTC = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$")
@@ -86,11 +86,25 @@ def test_a_node_tells_its_links_its_holders_and_why_a_pod_stays(caller, east, pr
     assert RFC_3339_UTC.match(facts["as_of"])
     assert facts["holders_observed_at"] == "2023-11-14T22:13:20Z"
     assert facts["gpus"][1]["holders"] == [
-        {"pod": "ml/lora", "pod_uid": "uid-lora", "device": "GPU-node-a-1", "milli": 1000, "memory_mib": None}
+        {
+            "pod": "ml/lora",
+            "pod_uid": "uid-lora",
+            "container": "",
+            "device": "GPU-node-a-1",
+            "milli": 1000,
+            "memory_mib": None,
+            "source": "agent",
+            "observed_at": None,
+        }
     ]
-    assert facts["gpus"][0]["holders"][0]["pod"] == ""
-    assert facts["gpus"][0]["mig_instances"] == [{"profile": "3g.40gb", "start_slice": 0, "uuid": "MIG-1"}]
-    assert facts["gpus"][2]["holders"] == []
+    cut = facts["gpus"][0]
+    assert (cut["holders"], cut["flags"]) == ([], ["held by a pod that is not here"])
+    assert [(one["profile"], one["start_slice"], one["use"]) for one in cut["mig_instances"]] == [
+        ("3g.40gb", 0, "free")
+    ]
+    # The bare pod holds one of the others, nobody tells which.
+    assert (facts["gpus"][2]["holders"], facts["gpus"][2]["holders_note"]) == (None, "unknown on this node")
+    assert [(one["pod"], one["gpus"]) for one in facts["unlocated"]] == [("ml/bare", 1.0)]
     assert facts["topology"]["links"][0][:2] == ["X", "NV12"]
     pods = {one["name"]: one for one in facts["pods"]}
     assert pods["lora"]["is_movable"] is True
@@ -270,7 +284,7 @@ def test_every_gpu_is_a_row_with_its_state_and_holders(caller, east, problem):
     assert {state for where, state in states if where == "node-d"} == {"free"}
     first = rows["results"][0]
     assert first["holders"][0]["pod"] == "ml/lora"
-    assert (first["holders_source"], first["mig_instances"][0]["profile"]) == ("node-agent", "3g.40gb")
+    assert (first["holders_source"], first["mig_instances"][0]["profile"]) == ("agent", "3g.40gb")
     assert ada.get("gpus/", cluster="east", state="free", node="node-a").json()["count"] == 5
     assert ada.get("gpus/", cluster="east", uuid="GPU-sick").json()["results"][0]["index"] == 1
     last = ada.get("gpus/", cluster="east", ordering="-node,index", page_size=1).json()["results"][0]
@@ -356,3 +370,35 @@ def test_a_cluster_is_edited_by_whoever_looked_at_it(caller, east, problem):
     answer = root.send("put", "clusters/east/credential/", if_match=etag, kubeconfig="a: [")
     problem(answer, 422, "bad-kubeconfig")
     problem(root.post("clusters/", name="north", kubeconfig="{}"), 403, "denied")
+
+
+def test_shares_turns_and_other_vendors_devices_are_told_apart(caller, east):
+    base = node("node-a").gpus[0]
+    shared = node(
+        "node-a",
+        gpus=(replace(base, memory_mib=40_000, units=10),),
+        allocatable={"cpu": 64_000, "memory": 2**38, "nvidia.com/gpu": 10, "acme.example/npu": 2},
+        sharing="hami",
+        shares_per_gpu=10,
+        holdings=(Holding("uid-lora", base.uuid, 0, 9_000, source=Source.SCHEDULER),),
+        others=(DeviceGroup("acme", "acme.example/npu", gpus=(Gpu(0), Gpu(1))),),
+    )
+    see(east, picture(nodes=[shared], pods=[pod("lora", "node-a", 1, gpu_milli=0, gpu_memory_mib=9_000)]))
+    ada = caller("ada", "viewer")
+    facts = ada.get("nodes/node-a/", cluster="east").json()
+    assert (facts["gpus_physical"], facts["units_offered"], facts["units_allocated"]) == (1, 10, 1)
+    assert facts["other_devices"][0]["physical"] == 2
+    assert [(one["resource"], one["state"]) for one in facts["others"]] == [("acme.example/npu", "free")] * 2
+    card = facts["gpus"][0]
+    assert (card["memory_mib"], card["memory_allocated_mib"], card["memory_left_mib"]) == (
+        40_000,
+        9_000,
+        31_000,
+    )
+    holder = card["holders"][0]
+    assert (holder["milli"], holder["memory_mib"], holder["source"]) == (None, 9_000, "scheduler")
+    rows = ada.get("gpus/", cluster="east").json()["results"]
+    assert [(one["vendor"], one["resource"]) for one in rows] == [
+        ("nvidia", "nvidia.com/gpu"),
+        *[("acme", "acme.example/npu")] * 2,
+    ]
