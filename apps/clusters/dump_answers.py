@@ -13,8 +13,10 @@ from typing import Any
 from apps.clusters.dumps import CLUSTER
 from apps.clusters.errors import BadDump
 from apps.clusters.node_answers import Seen, node_answer
+from apps.clusters.pod_answers import answer_pods
 from apps.kube import dumps
 from apps.kube.describe_text import is_description, read_description
+from apps.kube.device_nodes import node_of_device
 from apps.kube.fragments import PARTITIONS, UNNAMED, adopt_fragment
 from apps.kube.gateway import KOORDINATOR_DEVICES, NODES, Json
 from apps.kube.label_lists import LabelList, read_label_list
@@ -74,12 +76,15 @@ def _answer_objects(sources: Sequence[tuple[str, bytes | bytearray]]) -> dict[st
     raws = [one.open() for one in dump.objects.get(NODES, ())]
     told = [_annotations(raw) for raw in raws]
     taken_at = max([dump.taken_at, *(at for one in told for at in handshake_times(one))])
-    snapshot = build_snapshot(CLUSTER, dump.objects, taken_at)
     devices = [one.open() for one in dump.objects.get(KOORDINATOR_DEVICES, ())]
+    raws += (lone := _lone_devices(devices, raws))
+    snapshot = build_snapshot(
+        CLUSTER, {**dump.objects, NODES: [*dump.objects.get(NODES, ()), *lone]}, taken_at
+    )
     answer: dict[str, Any] = {
         "taken_at": taken_at or None,
         "nodes": [_answer_node(raw, snapshot) for raw in _shown(raws, snapshot)],
-        "pods": [],
+        **answer_pods(dump.objects, snapshot),
         "warnings": list(snapshot.problems),
     }
     _add_partitions(answer, [*devices, *raws])
@@ -87,6 +92,13 @@ def _answer_objects(sources: Sequence[tuple[str, bytes | bytearray]]) -> dict[st
         names = ", ".join(f"{count} {kind}" for kind, count in sorted(dump.passed_over.items())[:10])
         answer["warnings"].append(f"objects of kinds that are not read: {clean(names, 400)}")
     return answer
+
+
+def _lone_devices(devices: Sequence[Json], raws: Sequence[Json]) -> list[Json]:
+    """What Koordinator's Device objects tell of nodes that are not in the dump themselves."""
+    known = {child(raw, "metadata").get("name") for raw in raws}
+    found = [node_of_device(one) for one in devices if child(one, "metadata").get("name") not in known]
+    return [one for one in found if one is not None]
 
 
 def _annotations(raw: Json) -> dict[str, str]:

@@ -46,7 +46,7 @@ def _node_row(node: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _state(node: dict[str, Any]) -> str:
-    if node["why_not_schedulable"] and (node["ready"] is not None or "alive" in node["why_not_schedulable"]):
+    if node["why_not_schedulable"]:
         return str(node["why_not_schedulable"])
     state = {True: "ready", False: "not Ready", None: "readiness unknown"}[node["ready"]]
     return f"{state}, {node['unhealthy_gpus']} unhealthy" if node["unhealthy_gpus"] else state

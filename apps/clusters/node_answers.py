@@ -59,10 +59,9 @@ def node_answer(seen: Seen) -> dict[str, Any]:
         "replicas": node.shares_per_gpu if main else None,
         **_mig(node, main),
         "ready": None if node.ready_reason == NEVER else node.ready,
-        "schedulable": not seen.ledger.closed and not node.unschedulable,
-        "why_not_schedulable": _why_not(seen),
+        **_standing(seen),
         "stale_since": _when(node.stale_since),
-        **_ledger(seen.ledger.main),
+        **_ledger(seen.ledger.main, is_told=node.ready_reason != NEVER),
         "gpus": [answer_gpu(gpu) for gpu in node.gpus],
         "others": [_other(group) for group in node.others],
         **_registers(seen),
@@ -158,19 +157,27 @@ def mig_amounts(node: Node) -> dict[str, int]:
     }
 
 
-def _why_not(seen: Seen) -> str | None:
+def _standing(seen: Seen) -> dict[str, Any]:
+    """Whether its GPUs may be had at all; None where nobody says that the node is Ready or not."""
     node, main = seen.node, seen.inventory.cards[:1]
-    if node.gpus and main and main[0].alive is False and (node.ready or node.ready_reason == NEVER):
-        return "GPU present, not schedulable: its device plugin is not alive"
-    return seen.ledger.closed or ("cordoned" if node.unschedulable else None)
+    is_told = node.ready_reason != NEVER
+    why: str | None = None
+    if node.gpus and main and main[0].alive is False and (node.ready or not is_told):
+        why = "GPU present, not schedulable: its device plugin is not alive"
+    elif node.unschedulable and not is_told:
+        why = "cordoned"
+    elif is_told:
+        why = seen.ledger.closed or None
+    return {"schedulable": False if why else True if is_told else None, "why_not_schedulable": why}
 
 
-def _ledger(group: GroupLedger) -> dict[str, Any]:
+def _ledger(group: GroupLedger, *, is_told: bool) -> dict[str, Any]:
+    """is_told: whether anybody says that the node is Ready or not."""
     return {
         "physical": group.physical,
-        "schedulable_gpus": group.schedulable,
+        "schedulable_gpus": group.schedulable if is_told else None,
         "allocated": group.allocated_milli / 1000,
-        "free_gpus": group.free,
+        "free_gpus": group.free if is_told else None,
         "stranded": group.stranded_milli / 1000,
         "units_used": group.units_used,
         "overcommitted": group.overcommitted,

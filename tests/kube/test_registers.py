@@ -11,7 +11,8 @@ from apps.kube.translate.registers import read_records, read_registers
 
 SEVEN = "GPU-a1,8,24576,100,NVIDIA-NVIDIA A10,1,true:GPU-a2,8,24576,100,NVIDIA-NVIDIA A10,1,false:"
 NINE = (
-    "GPU-b0,6,98304,300,NVIDIA-NVIDIA L20,0,true,1,mps:GPU-b1,6,98304,300,NVIDIA-NVIDIA L20,0,true,0,hami-core:"
+    "GPU-b0,6,98304,300,NVIDIA-NVIDIA L20,0,true,1,mps:"
+    "GPU-b1,6,98304,300,NVIDIA-NVIDIA L20,0,true,0,hami-core:"
 )
 FIVE = "GPU-c0,4,2457,NVIDIA-Tesla P40,true:GPU-c1,4,2457,NVIDIA-Tesla P40,true:"
 SIX = "GPU-d0,7,40960,NVIDIA-NVIDIA A100,true,hami-core:GPU-d1,7,40960,NVIDIA-NVIDIA A100,false,mig:"
@@ -33,11 +34,23 @@ def read(text, *, is_volcano=False):
     [
         (SEVEN, False, [("GPU-a1", 8, 24576, 100, True, None, 1), ("GPU-a2", 8, 24576, 100, False, None, 1)]),
         (NINE, False, [("GPU-b0", 6, 98304, 300, True, 1, 0), ("GPU-b1", 6, 98304, 300, True, 0, 0)]),
-        (FIVE, True, [("GPU-c0", 4, 2457, None, True, None, None), ("GPU-c1", 4, 2457, None, True, None, None)]),
-        (SIX, True, [("GPU-d0", 7, 40960, None, True, None, None), ("GPU-d1", 7, 40960, None, False, None, None)]),
+        (
+            FIVE,
+            True,
+            [("GPU-c0", 4, 2457, None, True, None, None), ("GPU-c1", 4, 2457, None, True, None, None)],
+        ),
+        (
+            SIX,
+            True,
+            [("GPU-d0", 7, 40960, None, True, None, None), ("GPU-d1", 7, 40960, None, False, None, None)],
+        ),
         (OLD_SIX, False, [("GPU-e0", 7, 16384, 100, True, None, None)]),
         # HAMi leaves out what is zero: the first index, and the health of a card that is sick.
-        (AS_JSON, False, [("GPU-f0", 5, 81559, 100, True, 0, None), ("GPU-f1", 5, 81559, 100, False, 1, None)]),
+        (
+            AS_JSON,
+            False,
+            [("GPU-f0", 5, 81559, 100, True, 0, None), ("GPU-f1", 5, 81559, 100, False, 1, None)],
+        ),
     ],
 )
 def test_every_form_of_a_record(text, is_volcano, facts):
@@ -126,7 +139,9 @@ def test_no_cut_makes_a_healthy_card_that_was_not_whole(text, data):
 @given(st.text(max_size=200))
 def test_any_text_at_all_is_read_without_a_fault(text):
     warnings = []
-    read_registers({"hami.io/node-nvidia-register": text, "volcano.sh/node-vgpu-register": text}, {}, warnings.append)
+    read_registers(
+        {"hami.io/node-nvidia-register": text, "volcano.sh/node-vgpu-register": text}, {}, warnings.append
+    )
 
 
 def test_places_come_from_the_index_and_twins_are_named():

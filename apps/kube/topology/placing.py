@@ -13,6 +13,7 @@ from typing import Any
 
 from apps.kube.topology.facts import child, clean, entries, node_number, whole_or_none
 from apps.kube.topology.reading import MOST_GPUS, Cells, Reading
+from apps.planner.resources import parse_quantity
 
 ONLY_PLACES = "{source} tells where the GPUs sit, not how they are linked: other links than these are unknown"
 NUMA_NAMES = ("resource.kubernetes.io/numaNode", "numaNode", "numa", "numaNodeID")
@@ -22,6 +23,7 @@ INDEX_NAMES = ("index", "minor")
 GPU_DEVICE = re.compile(r"(?:gpu|npu|card|accel)-?(\d{1,4})")
 P2P_CODE = re.compile(r"[A-Za-z][\w-]{0,19}")
 LONGEST_MINORS = 4096
+LONGEST_AMOUNT = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class Seat:
     bus_id: str = ""
     healthy: bool = True
     peers: tuple[tuple[int, str], ...] = ()
+    memory_mib: int | None = None
 
 
 def read_device_cr(device: Mapping[str, Any]) -> tuple[Seat, ...]:
@@ -56,9 +59,21 @@ def read_device_cr(device: Mapping[str, Any]) -> tuple[Seat, ...]:
                 bus_id=clean(place.get("busID"), 40),
                 healthy=entry.get("health") is not False,
                 peers=tuple(_peers(place)),
+                memory_mib=_memory_mib(entry),
             )
         )
     return _once(seats)
+
+
+def _memory_mib(entry: Mapping[str, Any]) -> int | None:
+    told = child(entry, "resources").get("koordinator.sh/gpu-memory")
+    if not isinstance(told, str | int) or (isinstance(told, str) and len(told) > LONGEST_AMOUNT):
+        return None
+    try:
+        found = parse_quantity(told, "memory") >> 20
+    except (ValueError, ArithmeticError):
+        return None
+    return found if 0 < found < 2**31 else None
 
 
 def _peers(place: Mapping[str, Any]) -> Iterable[tuple[int, str]]:

@@ -97,6 +97,8 @@ def _placed(gpu: Gpu, seat: Seat | None) -> Gpu:
         numa=gpu.numa if gpu.numa is not None else seat.numa,
         pcie_switch=gpu.pcie_switch or seat.switch or seat.root or None,
         bus_id=gpu.bus_id or seat.bus_id,
+        healthy=gpu.healthy and seat.healthy,
+        memory_mib=gpu.memory_mib if gpu.memory_mib is not None else seat.memory_mib,
     )
 
 
