@@ -14,6 +14,7 @@ from apps.clusters.dumps import CLUSTER
 from apps.clusters.errors import BadDump
 from apps.clusters.node_answers import Seen, node_answer
 from apps.clusters.pod_answers import answer_pods
+from apps.clusters.pod_answers import answer_pods
 from apps.kube import dumps
 from apps.kube.describe_text import is_description, read_description
 from apps.kube.device_nodes import node_of_device
