@@ -20,7 +20,14 @@ import urllib.request
 from pathlib import Path
 
 from console.children import RESTARTS_ALLOWED, RESTARTS_COUNTED_SECONDS, Child, StartFailed
-from console.embedded import EmbeddedServer, EmbeddedServerFailed, free_port, start_postgres, start_valkey
+from console.embedded import (
+    EmbeddedServer,
+    EmbeddedServerFailed,
+    die_with_parent,
+    free_port,
+    start_postgres,
+    start_valkey,
+)
 from console.place import DEFAULT_FOLDER, ROOT, Place, PlaceIsTaken, PlaceUnusable
 
 SIMULATED, OWN = "demo", "own"
@@ -45,6 +52,7 @@ class Console:
         self.server_restarts: list[float] = []
         self.environment: dict[str, str] = {}
         self.prometheus = ""  # of the simulated cluster
+        self.connecting: subprocess.Popen[str] | None = None
 
     def start(self) -> dict[str, str]:
         """Everything up; the answer that is told to the person or program that asked."""
@@ -55,6 +63,7 @@ class Console:
         self._start_steering()
         say("Starting web, worker, beat and watcher ...")
         url = self._start_console(web_port)
+        self._finish_connecting()
         cluster = {"simulated_api": api, "kubeconfig": str(kubeconfig), "prometheus": self.prometheus}
         return {"url": url, **logins, **cluster}
 
@@ -121,7 +130,27 @@ class Console:
         cluster.wait_until(kubeconfig.exists)
         # A simulated cluster is built anew at every start, so its identity is new as well.
         self._run("manage.py", "register_cluster", SIMULATED, "--kubeconfig", str(kubeconfig), "--rebuilt")
+        self._connect_prometheus()
         return logins, api, kubeconfig
+
+    def _connect_prometheus(self) -> None:
+        """Beside what follows: nothing waits for it but the end of the start."""
+        connect = ("manage.py", "connect_prometheus", SIMULATED, self.prometheus, "--no-check")
+        self.connecting = subprocess.Popen(
+            [sys.executable, *connect],
+            cwd=ROOT,
+            env=self.environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            preexec_fn=die_with_parent,
+        )
+
+    def _finish_connecting(self) -> None:
+        if self.connecting is not None:
+            told, _ = self.connecting.communicate()
+            if self.connecting.returncode:
+                raise StartFailed(f"The simulated Prometheus could not be connected:\n{told[-2000:]}")
 
     def _start_cluster(self) -> tuple[Child, Path, str]:
         kubeconfig = self.place.folder / "demo.kubeconfig"

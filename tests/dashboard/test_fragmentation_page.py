@@ -189,7 +189,7 @@ def test_a_refetch_brings_the_parts_and_the_key_that_tells_a_change(viewer, fall
 
     def key():
         page = client.get(PAGE, headers={"HX-Request": "true"}).content.decode()
-        assert page.count('hx-swap-oob="true"') == 6
+        assert page.count('hx-swap-oob="true"') == 7
         return page.partition('data-key="')[2].partition('"')[0].rpartition("-")[0]
 
     before = key()

@@ -16,6 +16,8 @@ from apps.clusters.models import Cluster
 from apps.clusters.removing import remove_dump
 from apps.dashboard.views.shell import page, refuse, tell
 from apps.dashboard.views.uploads import kubeconfig_of
+from apps.telemetry.errors import TelemetryError
+from apps.telemetry.services import connect_prometheus
 
 
 @page
@@ -29,7 +31,7 @@ def change(request: HttpRequest, cluster: str, verb: str) -> HttpResponse:
         tell(request, act(request, place))
     except NotVisible:
         raise
-    except (Denied, ClusterError) as error:
+    except (Denied, ClusterError, TelemetryError) as error:
         refuse(request, error)
     return redirect("clusters")
 
@@ -54,6 +56,21 @@ def _replace_credential(request: HttpRequest, place: Cluster) -> str:
     return f"{place.name} has a new credential, and answers with it."
 
 
+def _read_telemetry(request: HttpRequest, place: Cluster) -> str:
+    """Empty fields for token and CA keep what is stored; the box takes it away."""
+    forgets = bool(request.POST.get("forget"))
+    source = connect_prometheus(
+        actor=request.user,
+        cluster_id=place.pk,
+        address=request.POST.get("address", "").strip(),
+        token=request.POST.get("token", "").strip() or ("" if forgets else None),
+        ca_certificate=request.POST.get("ca", "").strip() or ("" if forgets else None),
+    )
+    if source is None:
+        return f"The telemetry of {place.name} is read from nowhere any more."
+    return f"The telemetry of {place.name} is read from {source.address}, every 15 s."
+
+
 def _remove(request: HttpRequest, place: Cluster) -> str:
     return f"The dump {remove_dump(actor=request.user, cluster_id=place.pk)} is removed."
 
@@ -62,5 +79,6 @@ VERBS: dict[str, Callable[[HttpRequest, Cluster], str]] = {
     "watch": _watch,
     "leave": _leave,
     "credential": _replace_credential,
+    "telemetry": _read_telemetry,
     "remove": _remove,
 }

@@ -13,6 +13,7 @@ from apps.clusters import queries as clusters
 from apps.clusters.models import Cluster, Snapshot
 from apps.dashboard.drawings.trend import draw_figures
 from apps.dashboard.reading.problems import tell_problems
+from apps.dashboard.reading.telemetry import tell_low_use
 from apps.dashboard.reading.trend import Trend, choose_range, read_trend
 from apps.dashboard.reading.trend_words import (
     BLOCKS,
@@ -96,6 +97,7 @@ def fragmentation_page(request: HttpRequest, cluster: str) -> HttpResponse:
             "cause_names": CAUSES.values(),
             "block_sizes": BLOCKS,
             "problems": tell_problems(place),
+            "low_use": tell_low_use(place, clusters.open_snapshot(row)) if row is not None else None,
         },
     )
 

@@ -23,6 +23,7 @@ from apps.dashboard.reading.problems import tell_problems
 from apps.dashboard.reading.times import age_of
 from apps.dashboard.views.shell import page, refuse, show, tell
 from apps.dashboard.views.uploads import keep_upload, kubeconfig_of
+from apps.telemetry import queries as telemetry
 
 ENTRIES_A_PAGE = 100
 
@@ -96,7 +97,11 @@ def _show_clusters(request: HttpRequest, **wanted: str) -> HttpResponse:
         context={
             "rows": rows,
             "may_add": accounts.may(request.user, Action.ADMINISTER, None),
-            "looked_after": [cluster for cluster, _, _ in rows if cluster.pk in looked_after],
+            "looked_after": [
+                (cluster, telemetry.source_of(cluster))
+                for cluster, _, _ in rows
+                if cluster.pk in looked_after
+            ],
             "wanted": wanted,
         },
     )

@@ -33,6 +33,7 @@ from apps.dashboard.reading.node_page import (
 from apps.dashboard.reading.nodes import NodeView
 from apps.dashboard.reading.problems import tell_problems
 from apps.dashboard.reading.sharing import read_sharing
+from apps.dashboard.reading.telemetry import tell_node
 from apps.dashboard.views.shell import MISSED, Crumb, page, refuse, show, tell
 from apps.fragmentation import queries as fragmentation
 from apps.planner.snapshot import Snapshot as Picture
@@ -82,6 +83,7 @@ def node(request: HttpRequest, cluster: str, node: str) -> HttpResponse:
             "devices": list_devices(view, marks),
             "sharing": read_sharing(view, marks),
             **_mig(place, picture, view, marks),
+            "measured": tell_node(place, picture, view.node),
             "strip": draw_strip(view, Brush("work", marks, "")),
             **_links(view),
         }
