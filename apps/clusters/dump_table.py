@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from apps.clusters.pod_table import lines_beside, pod_rows
+
 NODE_HEADS = ("NODE", "GPUS", "PRODUCT", "MEMORY EACH", "SHARING", "UNITS", "TAKEN", "STATE")
 UNKNOWN = "unknown"
 
@@ -15,6 +17,8 @@ def as_table(answer: dict[str, Any]) -> str:
         lines += _aligned([NODE_HEADS, *(_node_row(node) for node in answer["nodes"])])
     for node in answer["nodes"]:
         lines += [f"{node['name']}: {text}" for text in (*_beside(node), *node["warnings"])]
+    lines += _aligned(rows) if (rows := pod_rows(answer)) else []
+    lines += lines_beside(answer)
     if answer.get("label_keys"):
         lines += [f"{len(answer['label_keys'])} labels:", *(f"  {key}" for key in answer["label_keys"])]
     if answer.get("partitions"):
