@@ -19,6 +19,8 @@ GPU = "nvidia.com/gpu"
 PRODUCT = "nvidia.com/gpu.product"
 NAMESPACE = "default"
 MOST_PODS_A_NODE = 1001
+LARGEST_AMOUNT = 2**30
+"""A million cores in millicores, a PiB in MiB."""
 
 
 def snapshot_from_rows(
@@ -147,4 +149,6 @@ def _amount(row: Row, column: str, table: str, number: int) -> int:
         raise ValueError(f"{table}, line {number}: {column} must be a number, not {text[:40]!r}") from None
     if value < 0:
         raise ValueError(f"{table}, line {number}: {column} must not be negative")
+    if value > LARGEST_AMOUNT:
+        raise ValueError(f"{table}, line {number}: {column} is too large: {text[:40]}")
     return value

@@ -16,6 +16,8 @@ from apps.planner.resources import parse_quantity
 Warn = Callable[[str], None]
 NOTHING: Mapping[str, Any] = {}
 LARGEST = 2**62
+LARGEST_AMOUNT = 2**50
+"""Of one resource of one object, a PiB if it is bytes: thousands of them still add up within 63 bits."""
 LONGEST_TEXT = 4096
 LONGEST_QUANTITY = 40
 
@@ -121,4 +123,4 @@ def _parse(value: str | int | float, is_cpu: bool) -> int | None:
         amount = parse_quantity(value, "cpu" if is_cpu else "")
     except (ValueError, ArithmeticError):
         return None
-    return amount if 0 <= amount <= LARGEST else None
+    return amount if 0 <= amount <= LARGEST_AMOUNT else None
