@@ -6,7 +6,7 @@ A cell whose column is in doubt is "" (not told). Never is it a neighbour's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from apps.kube.topology.tables import Column, Row, Word
 from apps.kube.topology.words import is_affinity_shaped, is_code_shaped, is_itself, unfuse
@@ -19,13 +19,14 @@ class Place:
     """What a row is read against. codes: columns of codes, GPUs and others in order. titles: those behind
     them.
 
-    aligned: the rows' words stand under their column's names, shifted by `shift` characters.
+    seen: words of the table that are whole for certain. aligned: the rows' words stand under their column's names, shifted by `shift` characters.
     """
 
     codes: tuple[Column, ...]
     gpus: int
     titles: tuple[Column, ...]
     vocabulary: frozenset[str]
+    seen: frozenset[str] = frozenset()
     aligned: bool = False
     shift: int = 0
 
@@ -42,6 +43,7 @@ class RowCells:
     is_cut: bool = False
     nics_in_doubt: bool = False
     fault: str = ""
+    doubtful: int = -1
 
 
 def count_code_words(words: Sequence[Word], least: int) -> int:
@@ -62,9 +64,11 @@ def read_cells(row: Row, place: Place, at: int) -> RowCells:
         return _judged(tabbed, place, at)
     count = count_code_words(row.words, place.gpus)
     words, tail = _split(row.words[:count], place.vocabulary), tuple(word.text for word in row.words[count:])
-    if count == len(row.words) and len(words) < wanted:
-        words = _without_doubtful_end(words, row, place)
     codes = [word.text for word in words]
+    if not tail and 0 < len(codes) <= wanted and _may_be_cut(codes[-1], row, place):
+        cells = (*codes, *[""] * (wanted - len(codes)))
+        is_cut = len(codes) < wanted or bool(place.titles)
+        return replace(_judged(RowCells(cells, (), is_cut), place, at), doubtful=len(codes) - 1)
     if len(codes) == wanted:
         return _judged(RowCells(tuple(codes), tail), place, at)
     if len(codes) > wanted:
@@ -90,14 +94,13 @@ def _split(words: Sequence[Word], vocabulary: frozenset[str]) -> list[Word]:
     return split
 
 
-def _without_doubtful_end(words: list[Word], row: Row, place: Place) -> list[Word]:
-    """Where the text ends right behind a word, the word itself may be cut: NV1 of NV12, HCCS of HCCS_SW."""
-    if not words or not row.ends_open:
-        return words
-    last = words[-1].text
-    longer = any(len(known) > len(last) and known.startswith(last) for known in place.vocabulary)
-    whole = last in place.vocabulary and not longer and last != "NV1"
-    return words if whole else words[:-1]
+def _may_be_cut(last: str, row: Row, place: Place) -> bool:
+    """Where a line ends right behind a word, the word itself may be cut: NV1 of NV12, HCCS of HCCS_SW."""
+    if not row.ends_open or is_itself(last):
+        return False
+    words = place.vocabulary | place.seen
+    longer = any(len(known) > len(last) and known.startswith(last) for known in words)
+    return last not in words or longer or last == "NV1"
 
 
 def _by_tabs(row: Row, place: Place) -> RowCells | None:
@@ -110,7 +113,7 @@ def _by_tabs(row: Row, place: Place) -> RowCells | None:
     if len(codes) < wanted or not any(codes):
         return None
     fits = all(not code or (is_code_shaped(code) and " " not in code) for code in codes)
-    if not fits or (row.ends_open and len(cells) == wanted):
+    if not fits or (row.ends_open and not any(tail)):
         return None
     spread = sum(1 for code in codes if not code)
     if spread and sum(1 for word in row.words if not is_affinity_shaped(word.text)) >= wanted:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from apps.kube.topology.affinity import Affinities, read_affinities
 from apps.kube.topology.cells import NEAR, Place, RowCells, count_code_words, read_cells
@@ -47,7 +47,8 @@ def read_sheet(table: Table, legend: Mapping[str, str]) -> Sheet:
     words = [word.text for row in table.rows for word in row.words[:MOST_GPUS]]
     first = {column.name: column for column in reversed(gpu_columns)}
     codes = (*(first[name] for name in header), *beside)
-    place = Place(codes, len(header), titles, vocabulary_of(words, legend))
+    seen = frozenset(word.text for row in table.rows for word in row.words[:-1])
+    place = Place(codes, len(header), titles, vocabulary_of(words, legend), seen)
     place = _aligned(place, [row for row in table.rows if row.kind == "gpu"])
     unseen = sorted(set(rows) - set(header), key=lambda name: (number_of(name) or 0, name))
     gpus = (*header, *unseen)
@@ -55,14 +56,30 @@ def read_sheet(table: Table, legend: Mapping[str, str]) -> Sheet:
     nics = tuple(dict.fromkeys(column.name for column in beside if column.kind != "storage"))
     nic_rows = {row.name: read_cells(row, place, -1) for row in table.rows if row.kind == "nic"}
     extra = [name for name in nic_rows if name not in nics and name not in {one.name for one in beside}]
+    cells = {name: read_cells(row, place, spots.get(name, -1)) for name, row in rows.items()}
     return Sheet(
         gpus=gpus,
         nics=(*nics, *extra),
         place=place,
-        rows={name: read_cells(row, place, spots.get(name, -1)) for name, row in rows.items()},
+        rows=_without_doubtful(cells, header),
         nic_rows=nic_rows,
         raws=rows,
     )
+
+
+def _without_doubtful(rows: Mapping[str, RowCells], header: Sequence[str]) -> dict[str, RowCells]:
+    """A cell that may be the beginning of a longer word counts if the pair's other cell says the same."""
+    settled = {}
+    for name, row in rows.items():
+        at = row.doubtful
+        other = rows.get(header[at]) if 0 <= at < len(header) else None
+        mirror = other.codes[header.index(name)] if other is not None and name in header else ""
+        is_sure = other is not None and other.doubtful != (header.index(name) if name in header else -1)
+        if at >= 0 and not (is_sure and mirror == row.codes[at]):
+            cells = tuple("" if here == at else code for here, code in enumerate(row.codes))
+            row = replace(row, codes=cells, is_cut=True)
+        settled[name] = row
+    return settled
 
 
 def _with_own_cell(row: Row, header: Sequence[str]) -> Row:
@@ -99,12 +116,12 @@ def _aligned(place: Place, rows: Sequence[Row]) -> Place:
             shifts.append([word.start - column.start for word, column in pairs])
     if not shifts and rows and rows[0].words and place.codes:
         shifts.append([rows[0].words[0].start - place.codes[0].start])
-    if not shifts or "\t" in "".join(row.raw for row in rows[:3]):
+    if not any(shifts) or "\t" in "".join(row.raw for row in rows[:3]):
         return place
     flat = sorted(shift for row in shifts for shift in row)
     middle = flat[len(flat) // 2]
     straight = all(abs(shift - middle) <= NEAR for shift in flat)
-    return Place(place.codes, place.gpus, place.titles, place.vocabulary, straight, middle)
+    return replace(place, aligned=straight, shift=middle)
 
 
 def read_matrix(
@@ -119,6 +136,8 @@ def read_matrix(
     links = tuple(_row_of_links(sheet, name) for name in sheet.gpus)
     if _is_p2p(links, legend):
         return Reading(gpus=len(sheet.gpus), names=sheet.gpus, error=P2P, complete=False)
+    if len(sheet.gpus) == 1 and not any(row.words for row in table.rows):
+        return Reading(error="no table of links: one name and no cell", nics=None, complete=False)
     if table.header_ends_text and not sheet.rows:
         return Reading(gpus=None, nics=None, complete=False, error="cut within the header: no row is there")
     warnings, is_cut = _what_is_missing(table, sheet, links)

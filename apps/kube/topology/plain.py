@@ -71,7 +71,8 @@ def _best(readings: Sequence[Reading]) -> Reading | None:
 
 def _without_links(tables: Sequence[Table], numa: dict[int, int | None]) -> Reading | None:
     """Only numbers or only NUMA nodes: the GPUs are there, how they are linked is not told."""
-    names = max((table.names_of("gpu") for table in tables), key=len, default=[])
+    sure = [table for table in tables if not (table.header_ends_text and not table.rows)]
+    names = max((table.names_of("gpu") for table in sure), key=len, default=[])
     size = max(len(names), _size_of(numa))
     if not size or size > MOST_GPUS:
         return None

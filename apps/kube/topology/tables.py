@@ -55,8 +55,7 @@ class Column:
 
 @dataclass(slots=True)
 class Row:
-    """words: behind the name. raw: the same as it stands. ends_open: nothing follows its last word, no
-    blank."""
+    """words: behind the name. raw: the same as it stands. ends_open: its line ends right behind a word."""
 
     name: str
     kind: str
@@ -109,7 +108,7 @@ def find_tables(lines: list[str]) -> list[Table]:
             current = Table([], section)
             tables.append(current)
         row.is_last = number == last
-        row.ends_open = number == len(lines) - 1 and line == line.rstrip()
+        row.ends_open = line == line.rstrip()
         current.rows.append(row)
     return tables
 
@@ -166,7 +165,7 @@ def _header_of(line: str, current: Table | None) -> list[Column] | None:
     if len(columns) == 1:
         is_new = current is None or not current.columns
         is_alone = at == 0 or len(words) == at + 1
-        again = current is not None and len(current.columns) == 1 and bool(current.rows)
+        again = current is not None and bool(current.rows) and current.names_of("gpu") == [columns[0].name]
         return columns if is_alone and (is_new or again) and len(words) == at + 1 else None
     if columns[1].kind == "other" and (
         columns[1].name[0] in ":=(" or not any(column.kind in TITLE_WORDS for column in columns)
