@@ -14,6 +14,7 @@ from typing import Any
 from apps.clusters.claim_answers import answer_claims, claims_of_pod
 from apps.clusters.group_answers import answer_groups
 from apps.kube.gateway import DEVICE_CLASSES, PODS, Kind
+from apps.kube.translate.allocated import read_records
 from apps.kube.translate.book_keeping import BookKeeper
 from apps.kube.translate.demand import (
     FRACTION,
@@ -96,7 +97,7 @@ def pod_answer(
         "effective": effective,
         **_other_counts(wishes, annotations, effective),
         **_shares(pod, annotations),
-        "containers": _containers(wishes, pod.devices),
+        "containers": _containers(wishes, read_records(spec, annotations, silent)),
         **_given(pod.devices, wishes),
         **claims_of_pod(raw, pod, book),
         **_by_device_class(effective, extended or {}),

@@ -37,10 +37,9 @@ def lines_beside(answer: dict[str, Any]) -> Iterator[str]:
     for group in answer.get("groups", ()):
         yield f"gang {group['key']}: needs {group['min']}, has {group['pods']} pods"
     for company in answer.get("companies", ()):
-        yield (
-            f"{company['kind']} {company['namespace']}/{company['group']}: {company['gpus_running']} GPUs run, "
-            f"{company['gpus_pending']} wait" + (f"; {company['note']}" if "note" in company else "")
-        )
+        name = f"{company['kind']} {company['namespace']}/{company['group']}"
+        note = f"; {company['note']}" if "note" in company else ""
+        yield f"{name}: {company['gpus_running']} GPUs run, {company['gpus_pending']} wait{note}"
 
 
 def _is_of_devices(pod: dict[str, Any]) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from apps.kube.translate.allocated_others import read_other_devices
+from apps.kube.translate.passing import passing_containers, without_passing
 from apps.kube.translate.values import Warn, brief, child, clean, entries, whole_or_none
 from apps.planner.inventory import HeldDevice, Source
 
@@ -48,12 +49,19 @@ LONGEST_TEMPLATE = 4096
 
 
 def read_devices(
-    spec: Mapping[str, Any], labels: Mapping[str, str], annotations: Mapping[str, str], warn: Warn
+    spec: Mapping[str, Any], annotations: Mapping[str, str], warn: Warn
 ) -> tuple[HeldDevice, ...]:
-    """Empty where no scheduler wrote anything, or where what it wrote is of another node."""
+    """What it holds of each device. Empty where no scheduler wrote anything, or of another node."""
     if not annotations:
         return ()
-    found = [*_of_hami(spec, annotations, warn), *read_other_devices(annotations, labels, warn)]
+    return without_passing(read_records(spec, annotations, warn), passing_containers(spec))
+
+
+def read_records(
+    spec: Mapping[str, Any], annotations: Mapping[str, str], warn: Warn
+) -> tuple[HeldDevice, ...]:
+    """Every record as it is written, those of init containers too."""
+    found = [*_of_hami(spec, annotations, warn), *read_other_devices(annotations, warn)]
     if not found:
         return ()
     node, written = clean(spec.get("nodeName"), 253), _written_node(annotations)

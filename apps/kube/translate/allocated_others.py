@@ -26,9 +26,7 @@ SMALLEST_IN_MIB = 1024
 LONGEST = 64 * 1024
 
 
-def read_other_devices(
-    annotations: Mapping[str, str], labels: Mapping[str, str], warn: Warn
-) -> Iterator[HeldDevice]:
+def read_other_devices(annotations: Mapping[str, str], warn: Warn) -> Iterator[HeldDevice]:
     if KOORDINATOR in annotations:
         yield from _koordinator(annotations[KOORDINATOR], warn)
     if RUNAI_MIG in annotations:

@@ -71,7 +71,7 @@ def read_pod(raw: Mapping[str, Any], surroundings: Surroundings) -> Pod:
     namespace = clean(metadata.get("namespace"), 253)
     owner = controller_of(metadata)
     demand = read_demand(spec, namespace, labels, annotations, warn)
-    devices = (*surroundings.devices, *read_devices(spec, labels, annotations, warn))
+    devices = (*surroundings.devices, *read_devices(spec, annotations, warn))
     protections = read_protections(
         labels=labels,
         annotations=annotations,

@@ -34,6 +34,11 @@ PARTS: dict[str, tuple[str, int]] = {
     "mthreads.com/sgpu-memory": (MEMORY, 512),
     "kunlunxin.com/vxpu-memory": (MEMORY, 1),
     "enflame.com/vgcu-percentage": (MEMORY_PERCENT, 1),
+    "aliyun.com/gpu-core.percentage": (CORES, 1),
+    "tencent.com/vcuda-core": (CORES, 1),
+    "tencent.com/vcuda-memory": (MEMORY, 256),
+    "tke.cloud.tencent.com/qgpu-core": (CORES, 1),
+    "tke.cloud.tencent.com/qgpu-memory": (MEMORY, 1024),
     "koordinator.sh/gpu-core": (CORES, 1),
     "koordinator.sh/gpu-memory-ratio": (MEMORY_PERCENT, 1),
 }
