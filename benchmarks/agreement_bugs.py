@@ -36,6 +36,7 @@ from apps.planner.waiting import explain_pending
 
 Json = Mapping[str, Any]
 Answer = dict[str, Any]
+NOON = "2026-03-01T12:00:00Z"
 STAND_IN = {
     "apiVersion": "v1",
     "kind": "Node",
@@ -134,10 +135,9 @@ def change_layout(given: Json) -> Answer:
 def outlive_reboot(given: Json) -> Answer:
     """Holders that were recorded, on the instances that are seen now."""
     record, seen = given["record"], given["observed"]
-    when = "2026-03-01T10:00:00Z"
     matrix = {
         "version": 1,
-        "observed_at": when,
+        "observed_at": NOON,
         "gpus": [{"index": 0, "uuid": "GPU-0"}],
         "links": [["X"]],
         "mig": {"GPU-0": seen["instances"]},
@@ -151,12 +151,12 @@ def outlive_reboot(given: Json) -> Answer:
         "kind": "Node",
         "metadata": {
             "name": record["node"],
-            "creationTimestamp": when,
+            "creationTimestamp": NOON,
             "labels": {"nvidia.com/gpu.count": "1", "nvidia.com/mig.strategy": "mixed"},
             "annotations": {
                 "topology.gpu.internal/matrix": json.dumps(matrix),
                 "topology.gpu.internal/holders": json.dumps(
-                    {"version": 1, "observed_at": when, "devices": held}
+                    {"version": 1, "observed_at": NOON, "devices": held}
                 ),
             },
         },
@@ -291,8 +291,108 @@ def move_again(given: Json) -> Answer:
 
 
 def compare_links(given: Json) -> Answer:
-    """Nodes of one model whose links are not those of the others."""
-    return {"refused": "nothing compares the links of nodes"}
+    """Nodes of one model whose network cards do not lie as those of the others; rows are GPUs."""
+    nodes = []
+    for name, rows in given["nodes"].items():
+        size = range(len(rows))
+        told = {
+            "version": 1,
+            "observed_at": NOON,
+            "gpus": [{"index": at, "uuid": f"GPU-{name}-{at}"} for at in size],
+            "links": [["X" if one == other else "SYS" for other in size] for one in size],
+            "nics": [{"name": f"mlx5_{at}", "numa": None} for at in range(len(rows[0]))],
+            "nic_links": rows,
+        }
+        amounts = {"nvidia.com/gpu": str(len(rows))}
+        nodes.append(plain_node(name, amounts, {"topology.gpu.internal/matrix": json.dumps(told)}))
+    told = _ask_objects(nodes)
+    return {"odd": [one["node"] for one in told.get("odd_links", ())]}
+
+
+def find_ghost_pods(given: Json) -> Answer:
+    """A scheduler's memory of pods, as the holders that a node is said to have."""
+    snapshot = open_report(given)
+    _, ledger = only_node(snapshot)
+    held = {
+        f"GPU-{pod}-{at}": [{"uid": pod}]
+        for pod, number in given["scheduler_cache"].items()
+        for at in range(number)
+    }
+    told = {"version": 1, "observed_at": NOON, "devices": held}
+    raw = json.loads(json.dumps(given["nodes"][0]))
+    raw["metadata"]["annotations"] = {"topology.gpu.internal/holders": json.dumps(told)}
+    ghosts = _ask_objects([raw, *given["pods"]]).get("ghosts", ())
+    return {"used": ledger.main.units_used, "ghost": [one["uid"] for one in ghosts]}
+
+
+def fail_in_a_loop(given: Json) -> Answer:
+    """Many pods of one workload that failed alike, beside those that run."""
+    pods = list(given["pods"])
+    for number in range(given["failed_pods"]):
+        pod = json.loads(json.dumps(given["pods"][0]))
+        pod["metadata"] |= {"name": f"failed-{number}", "uid": f"uid-failed-{number}"}
+        pod["status"] = {"phase": "Failed", "reason": "UnexpectedAdmissionError"}
+        pods.append(pod)
+    _, ledger = only_node(open_report({**given, "pods": pods}))
+    told = _ask_objects([*given["nodes"], *pods])
+    return {"used": ledger.main.units_used, "groups": len(told.get("finished", ()))}
+
+
+def count_partitions(given: Json) -> Answer:
+    """Options of one partitionable card, which share its counters."""
+    used = [{"counterSet": given["counter_set"], "counters": {"memory": {"value": "1Gi"}}}]
+    devices = [
+        {
+            "name": one["name"],
+            "attributes": {"type": {"string": "gpu" if at == 0 else "mig"}},
+            "capacity": {"memory": {"value": one["mem"]}},
+            "consumesCounters": used,
+        }
+        for at, one in enumerate(given["devices"])
+    ]
+    slice_ = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": "n1-gpu", "uid": "slice"},
+        "spec": {
+            "driver": "gpu.nvidia.com",
+            "nodeName": "n1",
+            "pool": {"name": "n1", "generation": 1, "resourceSliceCount": 1},
+            "sharedCounters": [
+                {"name": given["counter_set"], "counters": {"memory": {"value": given["devices"][0]["mem"]}}}
+            ],
+            "devices": devices,
+        },
+    }
+    bare = plain_node("n1", {}, {})
+    snapshot = read_dump_texts([("report", json.dumps({"kind": "List", "items": [bare, slice_]}))])
+    node, ledger = only_node(snapshot)
+    memory = {gpu.memory_mib for gpu in node.gpus}
+    return {
+        "physical": ledger.physical,
+        "memory": f"{sum(one or 0 for one in memory) // 1024}Gi" if None not in memory else None,
+    }
+
+
+def plain_node(name: str, amounts: Json, annotations: Json) -> Answer:
+    host = {"cpu": "64", "memory": "512Gi", "pods": "110", **amounts}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "uid": name, "annotations": dict(annotations)},
+        "status": {
+            "capacity": host,
+            "allocatable": host,
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+
+
+def _ask_objects(objects: list[Any]) -> Answer:
+    from benchmarks.agreement import ask_command
+
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+    return _ask_text("read_dump", text, ask_command)
 
 
 def measure_series(given: Json) -> Answer:
@@ -344,6 +444,9 @@ TOPICS: tuple[tuple[set[str], set[str], Callable[[Json], Answer]], ...] = (
     ({"nodes", "pods"}, {"moves", "evictions"}, empty_nodes),
     ({"nodes", "pods"}, {"fits", "stop"}, explain_wait),
     ({"nodes"}, {"odd"}, compare_links),
+    ({"nodes", "scheduler_cache"}, set(), find_ghost_pods),
+    ({"nodes", "failed_pods"}, set(), fail_in_a_loop),
+    ({"devices", "counter_set"}, set(), count_partitions),
     ({"nodes"}, set(), count_node),
     ({"pods"}, {"used"}, count_used),
     ({"pods"}, set(), judge_pods),

@@ -10,10 +10,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from apps.clusters.dump_oddities import find_oddities
 from apps.clusters.dumps import CLUSTER
 from apps.clusters.errors import BadDump
 from apps.clusters.node_answers import Seen, node_answer
-from apps.clusters.pod_answers import answer_pods
 from apps.clusters.pod_answers import answer_pods
 from apps.kube import dumps
 from apps.kube.describe_text import is_description, read_description
@@ -89,6 +89,8 @@ def _answer_objects(sources: Sequence[tuple[str, bytes | bytearray]]) -> dict[st
         "warnings": list(snapshot.problems),
     }
     _add_partitions(answer, [*devices, *raws])
+    named = {clean(child(raw, "metadata").get("name"), 253): _annotations(raw) for raw in raws}
+    answer |= find_oddities(snapshot, named)
     if dump.passed_over:
         names = ", ".join(f"{count} {kind}" for kind, count in sorted(dump.passed_over.items())[:10])
         answer["warnings"].append(f"objects of kinds that are not read: {clean(names, 400)}")

@@ -129,8 +129,14 @@ def test_a_share_in_milli_by_annotation(milli, requests, share):
     assert (found.requests, found.gpu_milli) == (requests, share)
 
 
-def test_reservation_pods_are_no_load():
-    assert read(pod(namespace="kai-resource-reservation", on="node-a")).requests == {}
+def test_reservation_pods_are_no_load_beside_their_shares_and_one_card_without_any():
+    keeps = pod("keeps", namespace="kai-resource-reservation", on="node-a", labels={"runai-gpu-group": "g"})
+    facts = {"labels": {"runai-gpu-group": "g"}, "annotations": {"gpu-fraction": "0.5"}}
+    pods = snapshot(pods=[keeps, pod("half", gpus=0, on="node-a", **facts)]).pods
+    assert (pods["uid-keeps"].reservation, pods["uid-keeps"].requests) == (True, {})
+    elsewhere = snapshot(pods=[keeps, pod("half", gpus=0, on="node-b", **facts)]).pods
+    assert elsewhere["uid-keeps"].requests == {"nvidia.com/gpu": 1}
+    assert read(keeps).requests == {"nvidia.com/gpu": 1}
 
 
 @pytest.mark.parametrize(

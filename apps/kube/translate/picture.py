@@ -34,6 +34,7 @@ from apps.kube.translate.linked import Linker
 from apps.kube.translate.nodes import ReadNode, read_node
 from apps.kube.translate.pods import Surroundings, read_pod
 from apps.kube.translate.protections import PROTECT
+from apps.kube.translate.reservations import with_lone_placeholders
 from apps.kube.translate.sliced_nodes import SlicedNodes
 from apps.kube.translate.surroundings import GANG, Around, Ties, read_ties, surroundings_of
 from apps.kube.translate.unreadable import (
@@ -87,6 +88,7 @@ class Translator:
         self._holders = Holders()
         self._sliced = SlicedNodes()
         self._keeper = BookKeeper()
+        self._lone: dict[str, tuple[Pod, Pod]] = {}
 
     def build(
         self,
@@ -105,7 +107,7 @@ class Translator:
         book = self._keeper.keep(objects, self._remembered, said)
         around = self._read_around(objects, workloads, job_gangs, said)
         around = replace(around, renamed=renamed, book=book)
-        pods = self._read_pods(objects.get(PODS, ()), around, said)
+        pods = with_lone_placeholders(self._read_pods(objects.get(PODS, ()), around, said), self._lone)
         nodes = self._sliced.add(self._read_nodes(objects.get(NODES, ()), taken_at, said), book.nodes)
         nodes = self._linker.link(
             nodes, objects.get(KOORDINATOR_DEVICES, ()), objects.get(RESOURCE_SLICES, ())
