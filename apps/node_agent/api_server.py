@@ -24,9 +24,10 @@ LARGEST_ANSWER = 64 * 1024 * 1024
 MERGE_PATCH = "application/merge-patch+json"
 HINTS = {
     401: "the service account's token is not accepted",
-    403: "apply deploy/agent/rbac.yaml",
+    403: "apply deploy/agent/account.yaml",
     404: "NODE_NAME must be this node's name, from the downward API",
-    409: "the Node was made anew meanwhile; it is tried again",
+    409: "the Node changed meanwhile; it is tried again",
+    422: "another UID means that the Node was made anew meanwhile; it is tried again",
 }
 
 
