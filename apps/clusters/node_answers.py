@@ -6,28 +6,19 @@ found out on the way. None means that nobody tells.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
+from apps.clusters.node_sources import answer_place, answer_resources, answer_sources, when
 from apps.clusters.register_answers import answer_handshakes, answer_register, describe_plugins
 from apps.kube.translate.cards import CardFacts
 from apps.kube.translate.gpus import Inventory
 from apps.kube.translate.values import whole_or_none
-from apps.kube.translate.vendors import MIG_PREFIX, Form, meaning_of
+from apps.kube.translate.vendors import MIG_PREFIX
 from apps.planner.inventory import DeviceGroup, Gpu, Node
 from apps.planner.ledger_rows import GroupLedger, NodeLedger
 
-CLOUDS = (
-    ("eks.amazonaws.com/", "eks"),
-    ("k8s.amazonaws.com/", "eks"),
-    ("cloud.google.com/gke-", "gke"),
-    ("kubernetes.azure.com/", "aks"),
-    ("alibabacloud.com/nodepool", "ack"),
-    ("ack.aliyun.com", "ack"),
-)
-INSTANCE_TYPES = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 NEVER = "NeverReported"
 SLICES_OF_A_GPU = 7
 
@@ -60,14 +51,14 @@ def node_answer(seen: Seen) -> dict[str, Any]:
         **_mig(node, main),
         "ready": None if node.ready_reason == NEVER else node.ready,
         **_standing(seen),
-        "stale_since": _when(node.stale_since),
+        "stale_since": when(node.stale_since),
         **_ledger(seen.ledger.main, is_told=node.ready_reason != NEVER),
         "gpus": [answer_gpu(gpu) for gpu in node.gpus],
         "others": [_other(group) for group in node.others],
         **_registers(seen),
-        **_place(node),
-        "accelerator_resources": _accelerators(node),
-        "sources": _sources(seen, main),
+        **answer_place(node),
+        "accelerator_resources": answer_resources(node),
+        "sources": answer_sources(node, main, heartbeat=seen.heartbeat, taken_at=seen.taken_at),
         "warnings": list(node.warnings),
     }
     return answer
@@ -227,7 +218,8 @@ def _registers(seen: Seen) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if inventory.handshakes:
         found |= answer_handshakes(inventory, seen.taken_at)
-    for register in inventory.registers[:1]:
+    mains = [one.register for one in inventory.cards[:1] if one.register is not None]
+    for register in (mains or inventory.registers)[:1]:
         found |= answer_register(register, inventory.cards)
     if inventory.registers:
         found["plugins"] = {one.family: describe_plugins(one, inventory.cards) for one in inventory.registers}
@@ -237,76 +229,3 @@ def _registers(seen: Seen) -> dict[str, Any]:
     if seen.annotations.get("hami.io/device-cordon"):
         found["cordoned_devices"] = seen.annotations["hami.io/device-cordon"].split(",")
     return found
-
-
-def _place(node: Node) -> dict[str, Any]:
-    cloud = next((name for start, name in CLOUDS if any(key.startswith(start) for key in node.labels)), None)
-    kind = next((node.labels[key] for key in INSTANCE_TYPES if node.labels.get(key)), None)
-    found = {"cloud": cloud, "instance_type": kind, "pool": node.pool or None, "rack": node.rack or None}
-    return {key: value for key, value in found.items() if value} | _odd(node)
-
-
-def _odd(node: Node) -> dict[str, Any]:
-    prefix = "gpu.intel.com/device-id."
-    ids = sorted(
-        {key.removeprefix(prefix).partition(".")[0] for key in node.labels if key.startswith(prefix)}
-    )
-    beside = sum(amount for name, amount in node.allocatable.items() if name.endswith("monitoring"))
-    milli = node.allocatable.get("alibabacloud.com/gpu-milli")
-    found: dict[str, Any] = {"device_id": ids[0] if len(ids) == 1 else ids} if ids else {}
-    found |= {"monitoring_resource": beside} if beside else {}
-    return found | ({"gpu_milli": milli} if milli is not None else {})
-
-
-def _accelerators(node: Node) -> dict[str, dict[str, Any]]:
-    """Every resource that stands for devices in any form, by name, unknown vendors' too."""
-    found: dict[str, dict[str, Any]] = {}
-    for name in sorted({*node.capacity, *node.allocatable}):
-        meaning = meaning_of(name)
-        if meaning is not None:
-            found[name] = {
-                "form": "part of cards" if meaning.form is Form.PART else str(meaning.form),
-                "capacity": node.capacity.get(name),
-                "allocatable": node.allocatable.get(name),
-            }
-        elif "/" in name and not name.partition("/")[0].endswith("kubernetes.io"):
-            found[name] = {
-                "form": "not known to be a device",
-                "capacity": node.capacity.get(name),
-                "allocatable": node.allocatable.get(name),
-            }
-    return found
-
-
-def _sources(seen: Seen, main: CardFacts | None) -> dict[str, dict[str, Any]]:
-    """Who says each number, and how old that is where it tells its time."""
-    if main is None:
-        return {}
-    times = {"amounts": seen.heartbeat, "label": seen.heartbeat, "annotation": main.since}
-    stamp = whole_or_none(seen.node.labels.get("nvidia.com/gfd.timestamp"))
-    times["label nvidia.com"] = float(stamp) if stamp else None
-    times["node agent"] = seen.node.topology.observed_at if seen.node.topology else None
-    said = {"physical_gpus": main.count.source, "schedulable_units": "amounts of the node"}
-    if main.product.label:
-        said["product"] = f"label {main.product.label}"
-    elif seen.node.model and main.register:
-        said["product"] = f"annotation {main.register.key}"
-    if main.memory.mib is not None:
-        said["memory_mib"] = main.memory.label
-    elif main.dealt.mib is not None and main.register is not None:
-        said["memory_mib"] = f"annotation {main.register.key}"
-    return {key: _source(text, _age_of(text, times), seen.taken_at) for key, text in said.items() if text}
-
-
-def _age_of(text: str, times: Mapping[str, float | None]) -> float | None:
-    starts: Iterable[str] = sorted(times, key=len, reverse=True)
-    return next((times[start] for start in starts if text.startswith(start)), None)
-
-
-def _source(text: str, at: float | None, taken_at: float) -> dict[str, Any]:
-    age = max(int(taken_at - at), 0) if at is not None and taken_at else None
-    return {"source": text, "observed_at": _when(at), "age_seconds": age}
-
-
-def _when(at: float | None) -> str | None:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if at else None

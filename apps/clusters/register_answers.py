@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
+from apps.clusters.node_sources import when
 from apps.kube.translate.cards import CardFacts
 from apps.kube.translate.gpus import Inventory
 from apps.kube.translate.handshakes import Handshake, Spoken
@@ -13,7 +13,7 @@ from apps.kube.translate.registers import Record, Register
 
 
 def answer_handshakes(inventory: Inventory, taken_at: float) -> dict[str, Any]:
-    handshakes = inventory.handshakes or {}
+    handshakes = inventory.handshakes
     alive_of = {one.register.family: one.alive for one in inventory.cards if one.register is not None}
     main = next(iter(alive_of), None) or next(iter(handshakes))
     deleted = [name for name, one in handshakes.items() if one.state is Spoken.DELETED]
@@ -30,7 +30,7 @@ def _answer_handshake(one: Handshake, taken_at: float) -> dict[str, Any]:
     age = max(int(taken_at - one.at), 0) if one.at is not None else None
     return {
         "state": one.state.value if one.state else None,
-        "at": datetime.fromtimestamp(one.at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if one.at else None,
+        "at": when(one.at),
         "age_seconds": age,
         "text": one.text,
     }

@@ -230,9 +230,10 @@ def _is_alive(
     alive = handshake.is_alive(offered=known, taken_at=told.taken_at)
     if alive is False:
         still = f", yet {offer.main} is still offered" if known else ""
+        said = f"{handshake.key}: {handshake.text}"
         warn(
-            f"the device plugin for {register.family} is not alive ({handshake.key}: {handshake.text}){still}:"
-            " its cards are there and not schedulable"
+            f"the device plugin for {register.family} is not alive ({said}){still}: "
+            "its cards are there and not schedulable"
         )
     return alive, handshake.at
 
@@ -241,9 +242,9 @@ def _gpus(
     count: Count, register: Register | None, dealt: Dealt, model: str, told: Told, warn: Warn
 ) -> tuple[Gpu, ...]:
     if register is None:
-        found = (
-            told.agent.gpus if told.agent is not None else tuple(Gpu(index=at) for at in range(count.cards))
-        )
+        if told.agent is None:
+            return tuple(Gpu(index=at, memory_mib=dealt.mib) for at in range(count.cards))
+        found = told.agent.gpus
     else:
         registered = cards_as_registered(register, dealt, model)
         if told.agent is not None:

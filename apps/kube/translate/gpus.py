@@ -7,7 +7,7 @@ and what the node agent sees is held against what the labels promise.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from apps.kube.translate.cards import CardFacts, Told, read_cards
 from apps.kube.translate.counting import GPU_COUNT, number_label
@@ -15,12 +15,13 @@ from apps.kube.translate.handshakes import Handshake, read_handshakes
 from apps.kube.translate.instances import lay_instances
 from apps.kube.translate.matrix import MATRIX, DeviceFacts, read_hami_links, read_matrix
 from apps.kube.translate.registers import Register, read_registers
-from apps.kube.translate.values import Warn
+from apps.kube.translate.values import Warn, brief
 from apps.kube.translate.vendors import MIG_PREFIX, NVIDIA, Cards, Offer, offers_of
 from apps.planner.inventory import DeviceGroup, Gpu, Quantities, Topology
 
 STRATEGY = "nvidia.com/mig.strategy"
 PRESENT = "nvidia.com/gpu.present"
+DEVICE_CORDON = "hami.io/device-cordon"
 NO_GPUS = Offer(Cards(""), {}, {}, {})
 
 
@@ -46,7 +47,7 @@ class Inventory:
 
     cards: tuple[CardFacts, ...] = ()
     registers: tuple[Register, ...] = ()
-    handshakes: Mapping[str, Handshake] | None = None
+    handshakes: Mapping[str, Handshake] = field(default_factory=dict)
     is_main_dead: bool = False
     main_since: float | None = None
     valid_until: float | None = None
@@ -63,27 +64,23 @@ def read_gpu_facts(
 ) -> tuple[GpuFacts, Inventory]:
     """Facts of a node without GPUs are the empty ones. capacity: as it stands (`nodes`)."""
     agent = read_matrix(annotations[MATRIX], warn) if MATRIX in annotations else None
+    if annotations.get(DEVICE_CORDON):
+        warn(f"the annotation {DEVICE_CORDON} keeps new pods off {brief(annotations[DEVICE_CORDON])}")
     handshakes = read_handshakes(annotations)
-    registers = _joined_to_offers(
-        read_registers(annotations, handshakes, warn), offers := offers_of(capacity, allocatable, labels)
-    )
+    offers = offers_of(capacity, allocatable, labels)
+    registers = _joined_to_offers(read_registers(annotations, handshakes, warn), offers)
     offers = _with_unoffered(offers, registers, labels, agent, warn)
     if not offers:
         return GpuFacts(), Inventory(registers=tuple(registers), handshakes=handshakes)
     main = max(offers, key=lambda offer: _weight(offer, has_agent=agent is not None))
     told = Told(labels, agent, bool(capacity or allocatable), taken_at)
     vendors = [offer.cards.vendor for offer in offers]
-    cards = [
-        read_cards(
-            offer,
-            registers,
-            told if offer is main else replace(told, agent=None),
-            warn,
-            is_alone=vendors.count(offer.cards.vendor) == 1,
-        )
-        for offer in sorted(offers, key=lambda offer: offer is not main)
-        if offer is main or _stands(offer, registers, labels)
-    ]
+    cards = []
+    for offer in sorted(offers, key=lambda offer: offer is not main):
+        if offer is main or _stands(offer, registers, labels):
+            seen = told if offer is main else replace(told, agent=None)
+            is_alone = vendors.count(offer.cards.vendor) == 1
+            cards.append(read_cards(offer, registers, seen, warn, is_alone=is_alone))
     inventory = Inventory(
         tuple(cards),
         tuple(registers),

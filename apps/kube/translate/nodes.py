@@ -45,27 +45,19 @@ def read_node(raw: Mapping[str, Any], *, taken_at: float) -> ReadNode:
 def inspect_node(raw: Mapping[str, Any], *, taken_at: float) -> tuple[ReadNode, Inventory]:
     """The same, with how its devices were found."""
     warnings: list[str] = []
-    metadata, spec, status = child(raw, "metadata"), child(raw, "spec"), child(raw, "status")
+    metadata, status = child(raw, "metadata"), child(raw, "status")
     labels = texts(child(metadata, "labels"))
     annotations = texts(child(metadata, "annotations"), LONGEST_ANNOTATION)
     capacity = quantities(child(status, "capacity"), warnings.append, "capacity")
     allocatable = quantities(child(status, "allocatable"), warnings.append, "allocatable")
     facts, inventory = read_gpu_facts(
-        labels,
-        annotations,
-        _standing(capacity, allocatable),
-        allocatable,
-        warnings.append,
-        taken_at=taken_at,
+        labels, annotations, _standing(capacity, allocatable), allocatable, warnings.append, taken_at=taken_at
     )
     _warn_of_lost_gpus(facts, capacity, allocatable, warnings.append)
     if not facts.gpus and allocatable.get(facts.gpu_resource, 0) > MOST_GPUS:
         allocatable[facts.gpu_resource] = 0  # nobody believes them, so nothing is planned on them
     holdings, observed_at, valid_until = _holdings(annotations, taken_at, warnings.append)
-    ready, reason, since = _readiness(status)
     created_at = seconds_of(metadata.get("creationTimestamp")) or 0.0
-    if ready and inventory.is_main_dead:
-        since = inventory.main_since
     ends = [end for end in (valid_until, inventory.valid_until) if end is not None]
     node = Node(
         name=clean(metadata.get("name"), 253),
@@ -73,10 +65,9 @@ def inspect_node(raw: Mapping[str, Any], *, taken_at: float) -> tuple[ReadNode, 
         resource_version=clean(metadata.get("resourceVersion"), 40),
         hostname=labels.get("kubernetes.io/hostname", ""),
         labels=labels,
-        taints=_taints(spec),
-        unschedulable=spec.get("unschedulable") is True,
-        ready=ready,
-        ready_reason=reason,
+        taints=_taints(child(raw, "spec")),
+        unschedulable=child(raw, "spec").get("unschedulable") is True,
+        **_readiness(status, inventory, created_at),
         capacity=capacity,
         allocatable=allocatable,
         **{name: getattr(facts, name) for name in GPU_FIELDS},
@@ -87,7 +78,6 @@ def inspect_node(raw: Mapping[str, Any], *, taken_at: float) -> tuple[ReadNode, 
         zone=labels.get("topology.kubernetes.io/zone", ""),
         cordon=annotations.get(CORDON, ""),
         created_at=created_at,
-        stale_since=None if ready and not inventory.is_main_dead else created_at if since is None else since,
         warnings=tuple(warnings[:MOST_WARNINGS]),
     )
     return ReadNode(node, min(ends, default=None)), inventory
@@ -100,15 +90,18 @@ def _standing(capacity: Quantities, allocatable: Quantities) -> Quantities:
     return {**allocatable, **capacity, **cut}
 
 
-def _readiness(status: Mapping[str, Any]) -> tuple[bool, str, float | None]:
-    """(ready, why not, since when)."""
-    for condition in entries(status, "conditions"):
-        if condition.get("type") == "Ready":
-            if condition.get("status") == "True":
-                return True, "", None
-            reason = clean(condition.get("reason"), 100) or "NotReady"
-            return False, reason, seconds_of(condition.get("lastTransitionTime"))
-    return False, "NeverReported", None
+def _readiness(status: Mapping[str, Any], inventory: Inventory, created_at: float) -> dict[str, Any]:
+    """The fields of `Node` that say so. A Ready node whose device plugin is gone is stale all the same."""
+    told = next((one for one in entries(status, "conditions") if one.get("type") == "Ready"), None)
+    if told is None:
+        return {"ready": False, "ready_reason": "NeverReported", "stale_since": created_at}
+    since = inventory.main_since if inventory.is_main_dead else None
+    if told.get("status") == "True":
+        stale_since = (created_at if since is None else since) if inventory.is_main_dead else None
+        return {"ready": True, "stale_since": stale_since}
+    lost_at = seconds_of(told.get("lastTransitionTime"))
+    reason = clean(told.get("reason"), 100) or "NotReady"
+    return {"ready": False, "ready_reason": reason, "stale_since": created_at if lost_at is None else lost_at}
 
 
 def _taints(spec: Mapping[str, Any]) -> tuple[Taint, ...]:

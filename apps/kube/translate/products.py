@@ -122,15 +122,14 @@ def read_memory(vendor: str, labels: Mapping[str, str], product: Product) -> Mem
     """A zero means that the driver did not tell."""
     for key, (owner, unit) in MEMORY_LABELS.items():
         if owner == vendor and labels.get(key):
-            mib = size_mib(labels[key], unit)
+            mib, label, text = size_mib(labels[key], unit), f"label {key}", labels[key][:40]
             if mib is None or mib <= 0:
-                return Memory(label=key, text=labels[key][:40])
-            if product.profile:
-                return Memory(unit_mib=mib, label=key, text=labels[key][:40])
-            return Memory(mib=mib, label=key, text=labels[key][:40])
+                return Memory(label=label, text=text)
+            is_of_whole = not product.profile
+            return Memory(mib if is_of_whole else None, None if is_of_whole else mib, label, text)
     sizes = [key.rpartition(".vram.")[2] for key in labels if key.startswith("beta.amd.com/gpu.vram.")]
     if vendor == "amd" and len(sizes) == 1:
-        return Memory(size_mib(sizes[0], ""), None, f"beta.amd.com/gpu.vram.{sizes[0]}", sizes[0])
+        return Memory(size_mib(sizes[0], ""), None, f"label beta.amd.com/gpu.vram.{sizes[0]}", sizes[0])
     return Memory()
 
 

@@ -106,28 +106,27 @@ def read_json_record(found: object) -> Record:
         "index": told.get("index"),
     }
     read = {name: None if value is None else _number(value) for name, value in numbers.items()}
-    numa = told.get("numa")
+    numa = _number(told.get("numa", -1), lowest=-1)
     health = told.get("health", told.get("healthy", False))
     is_whole = (
         bool(uuid)
         and read["units"] is not None
         and isinstance(health, bool)
+        and numa is not None
         and all(read[name] is not None for name, value in numbers.items() if value is not None)
-        and (numa is None or _number(numa, lowest=-1) is not None)
         and _is_believable(read["units"], read["memory"], read["index"])
     )
     if not is_whole:
         return Record(uuid=uuid, form="json", is_whole=False)
-    numa = _number(numa, lowest=-1)
     return Record(
         uuid=uuid,
         units=read["units"],
         memory=read["memory"],
         cores=read["cores"],
+        index=read["index"],
         model=clean(told.get("type", told.get("model")), 100),
         numa=numa if numa is not None and numa >= 0 else None,
-        healthy=health,
-        index=read["index"],
+        healthy=health is True,
         mode=clean(told.get("mode"), 40),
         bus_id=clean(told.get("bdf"), 40),
         form="json",
