@@ -305,7 +305,7 @@ def test_what_is_schedulable_is_held_free_whole_or_in_cut_and_shared_gpus(viewer
     totals = count_totals(view_nodes(snapshot, Measures()))
     assert totals.free == 3
     assert 1000 * totals.schedulable == totals.used_milli + 1000 * totals.free + totals.rest_milli
-    assert "3 free whole, 3.2 in GPUs cut by MIG or shared: idle, or not told" in page
+    assert "3 free whole, 2 in GPUs cut by MIG or shared: idle, or not told" in page
     assert "3 free, 1 whole" in page
     assert measure(snapshot).free_nodes == {"3": 1}
     assert re.search(r"Workloads, by GPUs held.*lora-sweep MIG", page), "instances are no GPUs"

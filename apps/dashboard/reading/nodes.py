@@ -11,6 +11,8 @@ from functools import lru_cache
 from apps.dashboard.reading.occupancy import Occupancy, asked_milli, occupy
 from apps.dashboard.reading.times import duration, rough_duration, seconds_since
 from apps.planner.inventory import LinkClass, Node, Pod
+from apps.planner.ledger import ledger_of
+from apps.planner.ledger_rows import NodeLedger
 from apps.planner.resources import asks_gpu
 from apps.planner.snapshot import Snapshot
 from apps.planner.topology import BONDED, RANK, Codes, class_matrix, knows_links, largest_group, link_class
@@ -45,6 +47,7 @@ class NodeView:
     node: Node
     pods: tuple[Pod, ...]
     seats: Occupancy
+    ledger: NodeLedger
     link: LinkClass | None
     group: int
     worth: float | None = None
@@ -65,10 +68,8 @@ class NodeView:
 
     @property
     def used_milli(self) -> int:
-        """Of the healthy and unhealthy devices together, how much is held."""
-        shared = sum(part.size for parts in self.seats.parts.values() for part in parts if part.pod_uid)
-        whole = sum(len(bar.positions) for bar in self.seats.bars)
-        return int(1000 * (whole + shared)) + sum(milli for _, milli in self.seats.unplaced)
+        """Of the healthy and unhealthy devices together, what is held; an instance by its compute slices."""
+        return self.ledger.allocated_milli
 
     @property
     def link_word(self) -> str:
@@ -85,10 +86,11 @@ def view_node(
     snapshot: Snapshot, node: Node, worth: float | None = None, blocked: float | None = None
 ) -> NodeView:
     pods = snapshot.pods_on(node.name)
-    seats = occupy(node, pods)
+    ledger = ledger_of(node, pods)
+    seats = occupy(node, pods, ledger)
     link = best_link(node)
     group = largest_group(node, seats.free, link) if link else 0
-    return NodeView(node, pods, seats, link, group, worth, blocked)
+    return NodeView(node, pods, seats, ledger, link, group, worth, blocked)
 
 
 def gpu_pods(view: NodeView) -> list[Pod]:

@@ -11,10 +11,14 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from apps.planner.inventory import Gpu, Node, Pod
+from apps.planner.inventory import Node, Pod
+from apps.planner.ledger import ledger_of
+from apps.planner.ledger_rows import DeviceLedger, NodeLedger, Taker
 from apps.planner.mig.models import MigModel
 from apps.planner.mig.nodes import offered_profiles
 from apps.planner.mig.use import model_of, single_profile
+from apps.planner.room import deals_by_device
+from apps.planner.shares import asked_of, shares_in_time
 
 _PROFILE = re.compile(r"(\d+)g\.(\d+)gb")
 
@@ -66,29 +70,23 @@ class Occupancy:
 
 def asked_milli(node: Node, pod: Pod) -> int:
     """What the pod asks of this node's GPUs, in milli-GPU; 0 for MIG instances, also where they go by the
-    name of whole GPUs, and for pods without GPUs."""
-    if single_profile(node):
-        return 0
-    units = pod.requests.get(node.gpu_resource, 0) if node.gpu_resource else 0
-    if pod.gpu_milli < 1000:
-        return pod.gpu_milli * max(units, 1)
-    return units * 1000 // max(node.shares_per_gpu, 1)
+    name of whole GPUs, for shares of the memory alone, and for pods without GPUs."""
+    asked = asked_of(node, pod)
+    return asked.all_milli(node.shares_per_gpu if shares_in_time(node) else 1)
 
 
-def occupy(node: Node, pods: Sequence[Pod]) -> Occupancy:
-    """pods: those that hold resources on the node (`Snapshot.pods_on`)."""
-    whole, parts = _read_holdings(node, {pod.uid for pod in pods})
+def occupy(node: Node, pods: Sequence[Pod], ledger: NodeLedger | None = None) -> Occupancy:
+    """pods: those that hold resources on the node (`Snapshot.pods_on`). ledger: of this node, if known."""
+    ledger = ledger_of(node, pods) if ledger is None else ledger
+    whole, parts = _read_takers(node, ledger)
     bad = tuple(place for place, gpu in enumerate(node.gpus) if not gpu.healthy)
     taken = {place for places in whole.values() for place in places} | set(parts)
     open_places = tuple(p for p in range(len(node.gpus)) if p not in taken and p not in bad)
-    placed = {*whole, *(part.pod_uid for pieces in parts.values() for part in pieces)}
-    unplaced = tuple(
-        (pod.uid, milli) for pod in pods if pod.uid not in placed and (milli := asked_milli(node, pod))
-    )
-    hidden = -(-sum(milli for _, milli in unplaced) // 1000)
+    unplaced = tuple((one.pod_uid, one.milli) for one in ledger.unlocated if one.devices)
     withheld = _count_withheld(node)
     are_seats_open = bool(unplaced or withheld)
     bars = [bar for uid, places in whole.items() for bar in split_bars(node, uid, places)]
+    hidden = max(-(-sum(milli for _, milli in unplaced) // 1000), bool(unplaced))
     return Occupancy(
         size=len(node.gpus),
         free=() if are_seats_open else open_places,
@@ -98,7 +96,9 @@ def occupy(node: Node, pods: Sequence[Pod]) -> Occupancy:
         cut_by_mig=frozenset(place for place, gpu in enumerate(node.gpus) if gpu.instances),
         unsure=open_places if are_seats_open else (),
         unplaced=unplaced,
-        free_count=0 if _offers_parts(node) else max(0, len(open_places) - hidden - withheld),
+        free_count=0
+        if _offers_turns(node)
+        else max(0, len(open_places) - hidden - withheld),
         withheld=withheld,
         is_told=node.holdings is not None,
     )
@@ -114,57 +114,72 @@ def _count_withheld(node: Node) -> int:
     return max(0, looks_whole - node.allocatable.get(node.gpu_resource, 0))
 
 
-def _offers_parts(node: Node) -> bool:
-    return node.allocatable.get(node.gpu_resource, 0) > len(node.gpus)
+def _offers_turns(node: Node) -> bool:
+    """Turns or MIG instances under the name of whole GPUs: none is to be had whole."""
+    return not deals_by_device(node) and node.allocatable.get(node.gpu_resource, 0) > len(node.gpus)
 
 
-def _read_holdings(node: Node, known: set[str]) -> tuple[dict[str, list[int]], dict[int, tuple[Part, ...]]]:
+def _read_takers(node: Node, ledger: NodeLedger) -> tuple[dict[str, list[int]], dict[int, tuple[Part, ...]]]:
     """Whole GPUs by pod, and the pieces of every GPU that is cut or shared."""
-    place_of = {gpu.uuid: place for place, gpu in enumerate(node.gpus) if gpu.uuid}
     whole: dict[str, list[int]] = defaultdict(list)
-    shares: dict[int, list[tuple[str, int]]] = defaultdict(list)
-    on_instance: dict[str, str] = {}
+    parts: dict[int, tuple[Part, ...]] = {}
     model = model_of(node)[0] if any(gpu.instances for gpu in node.gpus) else None
-    for holding in node.holdings or ():
-        if holding.pod_uid not in known:
+    for place, row in enumerate(ledger.devices):
+        if row.instances:
+            parts[place] = _mig_parts(row, model)
             continue
-        place = place_of.get(holding.device)
-        if place is None:
-            on_instance[holding.device] = holding.pod_uid
-        elif holding.milli >= 1000:
-            whole[holding.pod_uid].append(place)
-        else:
-            shares[place].append((holding.pod_uid, holding.milli))
-    parts = {place: _share_parts(held) for place, held in shares.items()}
-    for place, gpu in enumerate(node.gpus):
-        if gpu.instances:
-            parts[place] = _mig_parts(gpu, on_instance, model)
+        is_whole = all((taker.milli or 0) >= 1000 for taker in row.takers)
+        for taker in row.takers if is_whole else ():
+            if place not in whole[taker.pod_uid]:
+                whole[taker.pod_uid].append(place)
+        if row.takers and not is_whole:
+            parts[place] = _share_parts(row)
     return dict(whole), parts
 
 
-def _share_parts(held: list[tuple[str, int]]) -> tuple[Part, ...]:
-    """Shares side by side; when they add up to more than the device, each is drawn in proportion."""
-    scale = max(1000, sum(milli for _, milli in held))
+def _share_parts(row: DeviceLedger) -> tuple[Part, ...]:
+    """Shares side by side, each as large as the larger of its cores and its memory; when they add up to more
+    than the device, each is drawn in proportion."""
+    held = [(taker, share_of(row, taker)) for taker in row.takers]
+    scale = max(1.0, sum(size for _, size in held))
     parts, start = [], 0.0
-    for uid, milli in held:
-        parts.append(Part(uid, start, milli / scale, f"{milli / 10:.0f} %"))
-        start += milli / scale
+    for taker, size in held:
+        parts.append(Part(taker.pod_uid, start, size / scale, name_share(row, taker)))
+        start += size / scale
     if start < 0.999:
         parts.append(Part("", start, 1 - start, f"{(1 - start) * 100:.0f} % free"))
     return tuple(parts)
 
 
-def _mig_parts(gpu: Gpu, on_instance: Mapping[str, str], model: MigModel | None) -> tuple[Part, ...]:
+def share_of(row: DeviceLedger, taker: Taker) -> float:
+    """As a part of the device, 0 to 1."""
+    if row.units and taker.milli is None and taker.memory_mib is None:
+        return 1 / row.units
+    cores = min(taker.milli or 0, row.whole_milli) / row.whole_milli
+    memory = taker.memory_mib / row.gpu.memory_mib if taker.memory_mib and row.gpu.memory_mib else 0.0
+    return max(cores, min(memory, 1.0), 0.001)
+
+
+def name_share(row: DeviceLedger, taker: Taker) -> str:
+    """ "30 %, 10,000 MiB" of cores and memory; "1 of 12 turns" where nothing is divided."""
+    if taker.milli is None and taker.memory_mib is None:
+        return f"1 of {row.units} turns" if row.units else "a share"
+    words = [] if taker.milli is None else [f"{taker.milli / 10:.0f} %"]
+    words += [] if taker.memory_mib is None else [f"{taker.memory_mib:,} MiB"]
+    return ", ".join(words)
+
+
+def _mig_parts(row: DeviceLedger, model: MigModel | None) -> tuple[Part, ...]:
     """By the model's placement table; by gigabytes where there is none."""
     parts, after, axis = [], 0, model.axis if model else 8
     table = model.by_name if model else {}
-    for instance in sorted(gpu.instances, key=lambda cut: (cut.start_slice is None, cut.start_slice or 0)):
-        known = table.get(instance.profile)
-        size = known.memory_slices if known else memory_slices(instance.profile, gpu.memory_mib)
-        start = after if instance.start_slice is None else instance.start_slice
+    for one in row.instances:
+        known = table.get(one.profile)
+        size = known.memory_slices if known else memory_slices(one.profile, row.gpu.memory_mib)
+        start = after if one.start is None else one.start
         after = start + size
-        pod_uid = on_instance.get(instance.uuid, "") if instance.uuid else ""
-        parts.append(Part(pod_uid, min(start, axis) / axis, min(size, axis) / axis, instance.profile))
+        pod_uid = one.takers[0].pod_uid if one.takers else ""
+        parts.append(Part(pod_uid, min(start, axis) / axis, min(size, axis) / axis, one.profile))
     return tuple(parts)
 
 
