@@ -198,7 +198,9 @@ _BOUNDS = {
 
 
 def today(name: str) -> str:
-    """The name that the same metric has today."""
+    """The name that the same metric has today, without the prefix that AMD's exporter may be told to write."""
+    if name.startswith("amd_gpu_"):
+        return name.removeprefix("amd_")
     return ALIASES.get(name) or (name.upper() if name.startswith("dcgm_fi_") else name)
 
 
