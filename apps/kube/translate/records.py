@@ -91,10 +91,7 @@ def read_colon_record(row: str, *, is_volcano: bool = False) -> Record:
 
 
 def read_json_record(found: object) -> Record:
-    """HAMi leaves out what is zero, so a missing health is a device that is not healthy.
-
-    MetaX calls the same things by names of its own.
-    """
+    """HAMi leaves out what is zero, so a missing health is not healthy. MetaX has names of its own."""
     if not isinstance(found, dict):
         return Record(form="json", is_whole=False)
     told: Mapping[str, Any] = found
