@@ -19,6 +19,7 @@ from apps.kube.translate.book_keeping import BookKeeper
 from apps.kube.translate.demand import (
     FRACTION,
     after_webhook,
+    is_reservation,
     mig_by_annotation,
     read_fraction,
     read_requests,
@@ -92,7 +93,7 @@ def pod_answer(
         "reason": clean(child(raw, "status").get("reason"), 100) or None,
         "terminating": pod.terminating,
         "scheduler": pod.scheduler,
-        "is_reservation": pod.reservation,
+        "is_reservation": is_reservation(pod.namespace, pod.labels),
         "is_holding": pod.is_holding and not pod.reservation,
         "effective": effective,
         **_other_counts(wishes, annotations, effective),
