@@ -74,7 +74,7 @@ def _grid(value: object, *, rows: int, columns: int) -> Cells | None:
         return None
     try:
         # A matrix has a handful of different codes, many times each.
-        codes = {code: clean(code) for row in value for code in row}
+        codes = {code: clean(code) for code in {code for row in value for code in row}}
     except TypeError:
         return None
     if not all(code is None or (isinstance(code, str) and len(code) <= LONGEST_CODE) for code in codes):

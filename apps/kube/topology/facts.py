@@ -18,6 +18,8 @@ def clean(value: object, longest: int = 4096) -> str:
     """Text as it can be stored and shown, without control and bidi characters; "" for anything else."""
     if not isinstance(value, str):
         return ""
+    if value.isascii() and value.isprintable():
+        return value[:longest].strip()
     text = value[:longest].encode("utf-8", "replace").decode("utf-8")
     return text.translate(CLEANED).replace("\n", " ").strip()
 
