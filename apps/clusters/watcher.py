@@ -22,6 +22,7 @@ from apps.clusters.gateways import open_gateway
 from apps.clusters.models import Cluster
 from apps.clusters.packing import Packer
 from apps.clusters.queries import active_clusters
+from apps.clusters.sightings import find_sightings
 from apps.kube import errors as kube_errors
 from apps.kube.kubernetes_gateway import KubernetesGateway
 from apps.kube.translate import Translator
@@ -135,7 +136,11 @@ class ClusterWatcher:
     def _record(self, watch: ClusterWatch, fresh_at: float, problems: list[dict[str, str]]) -> None:
         said = [problem["message"] for problem in problems]
         picture = self._translator.build(
-            self._cluster.name, watch.objects(), taken_at=fresh_at, problems=said
+            self._cluster.name,
+            watch.objects(),
+            taken_at=fresh_at,
+            problems=said,
+            sightings=find_sightings(self._cluster),
         )
         picture = self._expectations.judge(picture)
         digest = self._packer.digest(picture)

@@ -1,39 +1,14 @@
-"""Who holds which device by the exporter's labels: the last source of holders, and what does not agree with
-the better ones. Pure.
-"""
+"""Whether an exporter's labels and the holders that the ledger knows agree. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
-from apps.planner.inventory import Gpu, Holding, Node, Pod, Source
+from apps.planner.inventory import Gpu, Node, Pod
 from apps.prometheus.readings import Device
 
 YOUNG_SECONDS = 90.0
 """A pod that started since may be missing in a sample that is as old as a scrape may be."""
-
-
-def holdings_of(devices: Mapping[str, Device], pods: Iterable[Pod], *, at: float) -> tuple[Holding, ...]:
-    """For a merge of sources. devices: by `Gpu.key`. pods: those of the node.
-
-    An exporter names a pod and a MIG instance's number, not its UUID: holders of instances are left
-    out, since which one they hold cannot be told.
-    """
-    known = {pod.key: pod for pod in pods if pod.is_holding}
-    return tuple(
-        Holding(
-            pod_uid=known[workload.key].uid,
-            device=key,
-            container=workload.container,
-            source=Source.EXPORTER,
-            observed_at=unit.at or at,
-        )
-        for key, device in devices.items()
-        for unit in device.units
-        if not unit.instance
-        for workload in unit.workloads
-        if workload.key in known
-    )
 
 
 def disagreements(

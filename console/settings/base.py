@@ -244,6 +244,7 @@ TELEMETRY_STALE_SECONDS = 120
 TELEMETRY_WINDOW_MINUTES = env.int("TELEMETRY_WINDOW_MINUTES", default=15)
 TELEMETRY_LEAST_MINUTES = env.int("TELEMETRY_LEAST_MINUTES", default=10)
 TELEMETRY_KEPT_MINUTES = env.int("TELEMETRY_KEPT_MINUTES", default=60)
+DEVICE_SIGHTINGS = "apps.telemetry.sightings.sightings_of"  # asked by the watcher: the last source of holders
 LOW_USE_PERCENT = env.float("LOW_USE_PERCENT", default=30)
 
 # The admission webhook that gates replacements (spec: steering). Empty URL: no steering by webhook.

@@ -159,6 +159,8 @@ class _Told:
             uid, device = by_name.get((seen.namespace, seen.pod)), self.places.key_of(seen.device)
             if uid is not None and device is not None:
                 pod = self.guests[uid]
+                if (seen.observed_at or 0.0) < (pod.started_at or pod.created_at):
+                    continue  # of the pod before it, which had the same name
                 self._add(
                     Holding(
                         uid,
