@@ -1,0 +1,90 @@
+"""Gangs of three schedulers, companies that fall together, and pods that share what they should not."""
+
+import pytest
+
+from apps.kube.gateway import KAI_POD_GROUPS, POD_GROUPS, PODS, REPLICASETS, VOLCANO_POD_GROUPS
+from apps.kube.translate import Translator, build_snapshot
+from apps.planner.movability import movability
+from tests.kube.objects import owned, pod
+
+MINE = {"labels": {"scheduling.x-k8s.io/pod-group": "train"}}
+OF_VOLCANO = {"annotations": {"scheduling.k8s.io/group-name": "train"}}
+OF_KAI = {"annotations": {"pod-group-name": "train"}}
+
+
+def group(kind, name="train", **spec):
+    return owned("PodGroup", name, api=kind.api_version, spec=spec, status=spec.pop("status", {}))
+
+
+def test_groups_of_one_name_in_three_apis_are_three_gangs():
+    objects = {
+        PODS: [pod("a", **MINE), pod("b", **OF_VOLCANO), pod("c", **OF_KAI)],
+        POD_GROUPS: [group(POD_GROUPS, minMember=2)],
+        VOLCANO_POD_GROUPS: [group(VOLCANO_POD_GROUPS, minMember=5, queue="q", status={"phase": "Inqueue"})],
+        KAI_POD_GROUPS: [
+            group(KAI_POD_GROUPS, subGroups=[{"name": "x", "minMember": 3}, {"name": "y", "minMember": 1}])
+        ],
+    }
+    found = build_snapshot("lab", objects, 1.0)
+    by_pod = {name: found.gangs[found.pods[f"uid-{name}"].gang] for name in "abc"}
+    assert [by_pod[name].min_members for name in "abc"] == [2, 5, 4]
+    assert by_pod["a"].key == "team-a/train"
+    assert by_pod["b"].key == "team-a/train@scheduling.volcano.sh"
+    assert (by_pod["b"].phase, by_pod["b"].queue) == ("Inqueue", "q")
+    assert by_pod["c"].subgroups == (("x", 3), ("y", 1))
+
+
+@pytest.mark.parametrize(
+    ("membership", "kind"), [(MINE, POD_GROUPS), (OF_VOLCANO, VOLCANO_POD_GROUPS), (OF_KAI, KAI_POD_GROUPS)]
+)
+def test_a_group_alone_of_its_name_has_the_plain_key(membership, kind):
+    found = build_snapshot("lab", {PODS: [pod("a", **membership)], kind: [group(kind, minMember=3)]}, 1.0)
+    assert found.gangs["team-a/train"].min_members == 3
+    assert found.gangs["team-a/train"].api_version == kind.api_version
+
+
+@pytest.mark.parametrize(("least", "may_move"), [(2, False), (1, True)])
+def test_a_pod_whose_move_would_break_its_gang_stays(least, may_move):
+    pods = [pod(name, on="node-a", **OF_VOLCANO) for name in ("a", "b")]
+    found = build_snapshot(
+        "lab", {PODS: pods, VOLCANO_POD_GROUPS: [group(VOLCANO_POD_GROUPS, minMember=least)]}, 1.0
+    )
+    reasons = movability(found, found.pods["uid-a"]).reasons
+    assert any("gangs move whole" in reason for reason in reasons) is not may_move
+
+
+@pytest.mark.parametrize(
+    ("labels", "says"),
+    [
+        ({"ray.io/node-type": "head", "ray.io/cluster": "rc"}, "head of the Ray cluster rc"),
+        ({"leaderworkerset.sh/name": "serve"}, "LeaderWorkerSet serve"),
+        ({"jobset.sigs.k8s.io/jobset-name": "js"}, "JobSet js"),
+        ({"ray.io/node-type": "worker", "ray.io/cluster": "rc"}, None),
+    ],
+)
+def test_pods_whose_loss_takes_others_along_are_protected(labels, says):
+    (only,) = build_snapshot("lab", {PODS: [pod("a", labels=labels)]}, 1.0).pods.values()
+    assert [says in sentence for sentence in only.protections] == ([True] if says else [])
+
+
+def test_two_pods_with_one_uid_are_both_there():
+    reader = Translator()
+    raws = [pod("a", on="node-a"), pod("b", gpus=3, on="node-a")]
+    for raw in raws:
+        raw["metadata"] |= {"uid": "one-uid", "resourceVersion": "7"}
+    for at in (1.0, 2.0):
+        found = reader.build("lab", {PODS: raws}, taken_at=at)
+        assert sorted((one.name, one.requests["nvidia.com/gpu"]) for one in found.pods.values()) == [
+            ("a", 1),
+            ("b", 3),
+        ]
+        assert any("team-a/a and team-a/b have one UID" in problem for problem in found.problems)
+
+
+def test_owners_in_a_circle_end():
+    sets = [
+        owned("ReplicaSet", name, owner=("ReplicaSet", other))
+        for name, other in (("rs-a", "x"), ("x", "rs-a"))
+    ]
+    found = build_snapshot("lab", {PODS: [pod("a")], REPLICASETS: sets}, 1.0)
+    assert found.workload_name(found.pods["uid-a"]) == "x"
