@@ -19,12 +19,13 @@ from apps.kube import dumps
 from apps.kube.describe_text import is_description, read_description
 from apps.kube.device_nodes import node_of_device
 from apps.kube.fragments import PARTITIONS, UNNAMED, adopt_fragment
-from apps.kube.gateway import KOORDINATOR_DEVICES, NODES, Json
+from apps.kube.gateway import KOORDINATOR_DEVICES, NODES, Json, Kind
 from apps.kube.label_lists import LabelList, read_label_list
 from apps.kube.translate import build_snapshot
 from apps.kube.translate.handshakes import handshake_times
 from apps.kube.translate.nodes import inspect_node
 from apps.kube.translate.partitions import Partitions, read_partitions
+from apps.kube.translate.unreadable import Raw
 from apps.kube.translate.values import child, clean, entries, seconds_of, texts
 from apps.planner.ledger import node_ledger
 from apps.planner.snapshot import Snapshot
@@ -79,13 +80,13 @@ def _answer_objects(sources: Sequence[tuple[str, bytes | bytearray]]) -> dict[st
     taken_at = max([dump.taken_at, *(at for one in told for at in handshake_times(one))])
     devices = [one.open() for one in dump.objects.get(KOORDINATOR_DEVICES, ())]
     raws += (lone := _lone_devices(devices, raws))
-    snapshot = build_snapshot(
-        CLUSTER, {**dump.objects, NODES: [*dump.objects.get(NODES, ()), *lone]}, taken_at
-    )
+    objects: dict[Kind, Sequence[Raw]] = {**dump.objects}
+    objects[NODES] = [*dump.objects.get(NODES, ()), *lone]
+    snapshot = build_snapshot(CLUSTER, objects, taken_at)
     answer: dict[str, Any] = {
         "taken_at": taken_at or None,
         "nodes": [_answer_node(raw, snapshot) for raw in _shown(raws, snapshot)],
-        **answer_pods(dump.objects, snapshot),
+        **answer_pods(objects, snapshot),
         "warnings": list(snapshot.problems),
     }
     _add_partitions(answer, [*devices, *raws])

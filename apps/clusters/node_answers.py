@@ -43,7 +43,7 @@ def node_answer(seen: Seen) -> dict[str, Any]:
         "name": node.name,
         "uid": node.uid,
         "vendor": node.vendor or None,
-        "vendors": list(dict.fromkeys(one.offer.cards.vendor for one in cards)),
+        "vendors": _vendors(seen),
         **_counts(node, main, is_known=is_known),
         **_product(node, main),
         "sharing": (node.sharing or "none") if main else None,
@@ -64,9 +64,16 @@ def node_answer(seen: Seen) -> dict[str, Any]:
     return answer
 
 
+def _vendors(seen: Seen) -> list[str]:
+    """The main cards' first."""
+    named = [one.offer.cards.vendor for one in seen.inventory.cards]
+    beside = [group.vendor for group in seen.node.others]
+    return list(dict.fromkeys(filter(None, (seen.node.vendor, *named, *beside))))
+
+
 def _counts(node: Node, main: CardFacts | None, *, is_known: bool) -> dict[str, Any]:
     if main is None:
-        return {"physical_gpus": 0, "whole_gpus_allocatable": 0, "schedulable_units": 0, "unhealthy_gpus": 0}
+        return _counted_by_slices(node)
     offered = node.allocatable.get(node.gpu_resource, 0)
     sick = sum(not gpu.healthy for gpu in node.gpus)
     lost = max(node.capacity.get(node.gpu_resource, 0) - offered, 0) // max(node.shares_per_gpu, 1)
@@ -84,6 +91,17 @@ def _counts(node: Node, main: CardFacts | None, *, is_known: bool) -> dict[str, 
     return counts
 
 
+def _counted_by_slices(node: Node) -> dict[str, Any]:
+    """Devices that only resource slices tell of are given out by claims, not by a resource of the node."""
+    untold = None if node.gpus else 0
+    return {
+        "physical_gpus": len(node.gpus),
+        "whole_gpus_allocatable": untold,
+        "schedulable_units": untold,
+        "unhealthy_gpus": sum(not gpu.healthy for gpu in node.gpus),
+    }
+
+
 def _whole(node: Node, main: CardFacts) -> int:
     """GPUs that one pod can have all to itself. A turn on a card is never that."""
     offered = node.allocatable.get(node.gpu_resource, 0)
@@ -98,7 +116,9 @@ def _whole(node: Node, main: CardFacts) -> int:
 
 def _product(node: Node, main: CardFacts | None) -> dict[str, Any]:
     if main is None:
-        return {"product": None, "memory_mib": None, "memory_mib_per_gpu": None}
+        memory = {gpu.memory_mib for gpu in node.gpus}
+        mib = memory.pop() if len(memory) == 1 else None
+        return {"product": node.model or None, "memory_mib": mib, "memory_mib_per_gpu": mib}
     mib = main.dealt.mib
     found: dict[str, Any] = {
         "product": node.model or None,

@@ -282,3 +282,24 @@ def test_what_is_no_dump_is_refused_in_one_line(tmp_path, text, says):
     assert refusal.value.returncode == 2
     assert says in str(refusal.value)
     assert "\n" not in str(refusal.value)
+
+
+def test_gpus_that_only_a_resource_slice_tells_of_are_the_nodes(tmp_path):
+    raw = node(gpus=0)
+    del raw["metadata"]["labels"]["nvidia.com/gpu.product"]
+    for amounts in (raw["status"]["capacity"], raw["status"]["allocatable"]):
+        del amounts["nvidia.com/gpu"]
+    devices = [
+        {
+            "name": f"gpu-{number}",
+            "attributes": {"uuid": {"string": f"GPU-{number}"}, "productName": {"string": "NVIDIA L40S"}},
+            "capacity": {"memory": {"value": "46068Mi"}},
+        }
+        for number in range(2)
+    ]
+    pool = {"name": "node-a", "generation": 3, "resourceSliceCount": 1}
+    piece = {"spec": {"driver": "gpu.nvidia.com", "nodeName": "node-a", "pool": pool, "devices": devices}}
+    found = only_node(ask(tmp_path, raw, piece))
+    assert (found["vendor"], found["physical_gpus"], found["product"]) == ("nvidia", 2, "NVIDIA-L40S")
+    # They are given out by claims: the node offers no units of them, which is not the same as none.
+    assert (found["memory_mib"], found["schedulable_units"]) == (46068, None)
