@@ -12,6 +12,7 @@ from apps.clusters.mig_listing_checks import (
     find_listed_model,
     guess_profile,
     layouts_of,
+    overfull_instances,
 )
 from apps.kube.mig_listings import ListedInstance, ListedProfile, Listing
 from apps.planner.mig.catalogue import MODELS, warn_about
@@ -37,6 +38,33 @@ class Question:
 def answer_listing(listing: Listing, asked: Question) -> Json:
     found = asked.model or find_listed_model(listing)
     answer: Json = {"kind": "nvidia-smi", "model": found.name if found else None}
+    answer |= _answer_devices(listing)
+    if listing.profiles:
+        answer |= _answer_profiles(listing, found)
+    if listing.places:
+        answer |= _answer_places(listing)
+    if listing.instances is not None:
+        answer |= _answer_instances(listing, found, asked)
+    if listing.compute_instances is not None:
+        answer |= _answer_compute(listing.compute_instances, answer)
+    if listing.compute_profiles:
+        answer["compute_profiles"] = _answer_compute_profiles(listing)
+    if listing.rows:
+        answer |= _answer_rows(listing, found)
+    if listing.is_cut:
+        answer["complete"] = False
+    warnings = [
+        *overfull_instances(listing.compute_instances or ()),
+        *find_disagreements(listing, found),
+        *([warn_about(found)] if found else []),
+        *([CUT] if listing.is_cut else []),
+        *(f"nvidia-smi said: {words}." for words in listing.said),
+    ]
+    return {**answer, "warnings": list(filter(None, warnings))}
+
+
+def _answer_devices(listing: Listing) -> Json:
+    answer: Json = {}
     if listing.devices:
         answer |= {"gpus": len(listing.devices), "devices": [*listing.devices.values()]}
     if listing.modes:
@@ -45,25 +73,7 @@ def answer_listing(listing: Listing, asked: Question) -> Json:
         names = [profile for _, profile in listing.mig_devices]
         answer |= {"mig": names, "compute_instances": len(names)}
         answer["gpu_instances"] = count_gpu_instances(names)
-    if listing.profiles:
-        answer |= _answer_profiles(listing, found)
-    if listing.places:
-        answer |= _answer_places(listing)
-    if listing.instances is not None:
-        answer |= _answer_instances(listing, found, asked)
-    if listing.compute_instances is not None:
-        answer["compute_instance_list"] = [_answer_instance(one) for one in listing.compute_instances]
-    if listing.compute_profiles:
-        answer["compute_profiles"] = _answer_compute_profiles(listing)
-    if listing.rows:
-        answer |= _answer_rows(listing, found)
-    warnings = [
-        *find_disagreements(listing, found),
-        *([warn_about(found)] if found else []),
-        *([CUT] if listing.is_cut else []),
-        *(f"nvidia-smi said: {words}." for words in listing.said),
-    ]
-    return {**answer, "warnings": list(filter(None, warnings))}
+    return answer
 
 
 def _answer_profiles(listing: Listing, model: MigModel | None) -> Json:
@@ -166,6 +176,15 @@ def _answer_instance(one: ListedInstance) -> Json:
     if one.compute is not None:
         facts["ci"] = one.compute
     return {**facts, "start": one.start, "size": one.size}
+
+
+def _answer_compute(listed: list[ListedInstance], answer: Json) -> Json:
+    counts = {
+        "compute_instances": len(listed),
+        "gpu_instances": len({(one.gpu, one.instance) for one in listed}),
+    }
+    told = {name: number for name, number in counts.items() if name not in answer}
+    return {**told, "compute_instance_list": [_answer_instance(one) for one in listed]}
 
 
 def _answer_compute_profiles(listing: Listing) -> list[Json]:

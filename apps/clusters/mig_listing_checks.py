@@ -31,7 +31,8 @@ def find_listed_model(listing: Listing) -> MigModel | None:
             return able[0] if len(able) == 1 else None
     names = {name for _, name in listing.profiles} | {one.profile for one in listing.instances or ()}
     names |= {COMPUTE_PREFIX.sub(r"\2", one.profile) for one in listing.compute_instances or ()}
-    able = tuple(one for one in MODELS.values() if names and names <= set(one.by_name))
+    is_told = bool(names or listing.places)
+    able = tuple(one for one in MODELS.values() if is_told and names <= set(one.by_name))
     if len(able) > 1 and listing.profiles:
         able = tuple(
             one
@@ -135,6 +136,26 @@ def layouts_of(instances: Iterable[ListedInstance]) -> dict[int, list[Cut]]:
     return found
 
 
+def overfull_instances(instances: Iterable[ListedInstance]) -> list[str]:
+    """GPU instances whose compute instances take more compute slices than they have."""
+    taken: dict[tuple[int, int, str], int] = {}
+    for one in instances:
+        match = COMPUTE_PREFIX.fullmatch(one.profile)
+        profile = match.group(2) if match else one.profile
+        key = (one.gpu, one.instance, profile)
+        taken[key] = taken.get(key, 0) + (int(match.group(1)) if match else _compute_slices(profile))
+    return [
+        f"GPU {gpu}, instance {instance}: its compute instances take {number} compute slices of {profile}."
+        for (gpu, instance, profile), number in taken.items()
+        if number > _compute_slices(profile)
+    ]
+
+
+def _compute_slices(profile: str) -> int:
+    head = profile.partition("g.")[0]
+    return int(head) if head.isdecimal() and len(head) < 3 else 1
+
+
 def count_gpu_instances(names: Iterable[str]) -> int:
     """`-L` shows compute instances; "1c.3g" and "2c.3g" in a row share one GPU instance."""
     number, left, shared = 0, 0, ""
@@ -146,6 +167,6 @@ def count_gpu_instances(names: Iterable[str]) -> int:
         slices, profile = int(match.group(1)), match.group(2)
         if left < slices or profile != shared:
             number, shared = number + 1, profile
-            left = int(profile.partition("g")[0]) if profile[:1].isdigit() else 0
+            left = _compute_slices(profile)
         left -= slices
     return number

@@ -189,6 +189,156 @@ def test_profiles_are_listed_with_what_is_free_and_a_cut_row_is_noticed():
     assert read("\n".join(rows[:2]))["complete"] is False
 
 
+INSTANCES = """\
++-------------------------------------------------------+
+| GPU instances:                                        |
+|=======================================================|
+|   0  MIG 1g.12gb         19       13          6:1     |
++-------------------------------------------------------+
+|   0  MIG 3g.47gb          9        1          0:4     |
++-------------------------------------------------------+
+"""
+FRAMES = {
+    "indented": "".join(f"      {line}\n" for line in INSTANCES.splitlines()),
+    "commented": "".join(f"# {line}\n" for line in INSTANCES.splitlines()),
+    "drawn": INSTANCES.replace("|", "│"),
+    "bare": INSTANCES.replace("|", " ").replace("+", " ").replace("-", " "),
+    "coloured": INSTANCES.replace("MIG", "\x1b[1;32mMIG\x1b[0m"),
+}
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=list(FRAMES))
+def test_the_frame_around_a_listing_does_not_matter(frame):
+    answer = read(frame)
+    assert answer["model"] == "H100-94GB"
+    assert [(one["profile"], one["start"]) for one in answer["instances"]] == [("1g.12gb", 6), ("3g.47gb", 0)]
+    assert (answer["used"], answer["free"]) == (5, 3)
+    assert answer["fits"]["0"] == {
+        "1g.12gb": 2,
+        "1g.24gb": 1,
+        "2g.24gb": 1,
+        "3g.47gb": 0,
+        "4g.47gb": 0,
+        "7g.94gb": 0,
+    }
+
+
+@pytest.mark.parametrize("end", [30, 45])
+def test_a_listing_that_ends_within_a_row_says_so(end):
+    answer = read(INSTANCES + "|   1  MIG 7g.94gb          0        0          0:8     |"[:end])
+    assert answer["complete"] is False
+    assert any("ends within a row" in one for one in answer["warnings"])
+    assert "complete" not in read(INSTANCES)
+
+
+def test_compute_instances_are_counted_in_their_gpu_instances():
+    rows = "|   0      {}       MIG {}       0         {}          {}     |\n"
+    text = "| Compute instances:  |\n" + "".join(
+        rows.format(*row)
+        for row in ((1, "1c.4g.40gb", 0, "0:1"), (1, "3c.4g.40gb", 1, "1:3"), (2, "3g.40gb", 0, "0:3"))
+    )
+    answer = read(text)
+    assert (answer["compute_instances"], answer["gpu_instances"]) == (3, 2)
+    assert answer["warnings"] == ["No placement table is known for this GPU: nothing is checked."]
+    full = read(text + rows.format(2, "1c.3g.40gb", 1, "3:1"))
+    assert any("take 4 compute slices of 3g.40gb" in one for one in full["warnings"])
+
+
+def test_what_can_still_be_made_within_an_instance_is_read():
+    text = "|   0      1       MIG 1c.3g.20gb       0      2/3           14        2     0     0   |\n"
+    assert read(text)["compute_profiles"] == [
+        {"gpu": 0, "gi": 1, "profile": "1c.3g.20gb", "free": 2, "total": 3}
+    ]
+
+
+TABLE = """\
+| NVIDIA-SMI 550.54        Driver Version: 550.54       CUDA Version: 12.4     |
+|   0  NVIDIA A100-SXM...  On   | 00000000:07:00.0 Off |                   On |
+| N/A   30C    P0    45W / 400W |     40MiB / 40960MiB |     N/A      Default |
+|                               |                      |              Enabled |
+| MIG devices:                                                                |
+|  0    1   0   0  |     19MiB / 20096MiB | 42      0 |  3   0    2    0    0 |
+|  0    5   0   1  |     12MiB /  9856MiB | 14      0 |  2   0    1    0    0 |
+|  0    5   1   2  |     12MiB /  9856MiB | 14      0 |  2   0    1    0    0 |
+| Processes:                                                                  |
+|    0    5    1       4242      C   /usr/bin/python3                  10MiB |
+"""
+
+
+def test_the_table_tells_model_profiles_and_users():
+    answer = read(TABLE)
+    assert (answer["model"], answer["mig_mode"]) == ("A100-40GB", {"0": True})
+    assert [row["profile"] for row in answer["rows"]] == ["3g.20gb", "2g.10gb", "2g.10gb"]
+    assert (answer["compute_instances"], answer["gpu_instances"]) == (3, 2)
+    assert answer["instance_counts"] == {"3g.20gb": 1, "2g.10gb": 1}
+    assert answer["in_use"] == [(0, 5)]
+    empty = read(TABLE[: TABLE.index("|  0    1")] + "|  No MIG devices found  |\n")
+    assert any("MIG is on and the GPU has no instance" in one for one in empty["warnings"])
+
+
+def test_what_programs_use_must_stay_unless_told_otherwise():
+    text = TABLE + INSTANCES.replace(
+        "1g.12gb         19       13          6:1", "1g.5gb          19        5          0:1"
+    )
+    text = text.replace(
+        "   0  MIG 3g.47gb          9        1          0:4",
+        "   0  MIG 3g.20gb          9        1          4:4",
+    )
+    wanted = {"3g.20gb": 1, "2g.10gb": 2}
+
+    def way(in_use=None):
+        return read_mig_text("a", text, Question(None, wanted, in_use))["ways"]["0"]
+
+    assert way()["in_use"] == [{"profile": "1g.5gb", "start": 0}]
+    assert way()["why"] == "1 x 1g.5gb are in use, and the wanted layout has 0."
+    assert way(frozenset({1}))["created"] == [
+        {"profile": "2g.10gb", "start": 0},
+        {"profile": "2g.10gb", "start": 2},
+    ]
+    assert way(frozenset())["by_clearing"] is True
+
+
+def test_a_text_in_which_the_tool_lists_nothing_says_what_the_tool_said():
+    with pytest.raises(BadDump, match="No MIG-enabled devices found"):
+        read("$ nvidia-smi mig -lgi\nNo MIG-enabled devices found.\n")
+
+
+@pytest.mark.parametrize(
+    ("devices", "hint"),
+    [
+        ("{1g.5gb.me: 1}", "1g.5gb.me is written 1g.5gb+me here"),
+        ("{mig-2g.10gb: 1}", "mig-2g.10gb is written 2g.10gb here"),
+        ("{1c.3g.20gb: 3}", "names a compute instance"),
+        ("{1g.5gb: 3, 1g.5gb: 4}", "mig-devices names a profile twice"),
+    ],
+)
+def test_names_written_by_hand_get_a_hint(devices, hint):
+    entry = f"{{devices: all, mig-enabled: true, mig-devices: {devices}}}"
+    assert hint in read(config(entry))["why"]["it"]
+
+
+def test_a_name_that_stands_twice_is_refused_for_the_later_would_win_quietly():
+    twice = CONFIGS + "  mixed: [{devices: all, mig-enabled: false}]\n"
+    assert read(twice)["why"] == {"mixed": "its name stands twice in the file."}
+
+
+def test_an_entry_for_every_model_and_one_for_some_choose_the_same_gpu():
+    some = "{device-filter: '0x20B010DE', devices: all, mig-enabled: false}"
+    assert why(f"{{devices: [0], mig-enabled: false}}\n    - {some}") == "Two entries choose the same GPU."
+
+
+def test_a_listing_in_the_comments_of_a_configuration_is_no_listing():
+    noted = "".join(f"# {line}\n" for line in INSTANCES.splitlines()) + CONFIGS
+    assert read(noted)["kind"] == "mig-parted"
+
+
+def test_filters_that_nobody_knows_are_told_and_their_entries_not_judged():
+    entry = "{device-filter: '0xFFFF10DE', devices: all, mig-enabled: true, mig-devices: {1g.5gb: 8}}"
+    answer = read(config(entry))
+    assert answer["why"] == {}
+    assert any("0xFFFF10DE" in one for one in answer["warnings"])
+
+
 def test_a_node_tells_its_state():
     node = (
         "apiVersion: v1\nkind: Node\nmetadata:\n  name: n\n  labels:\n    nvidia.com/gpu.count: '2'\n"
