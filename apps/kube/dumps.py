@@ -67,6 +67,7 @@ NAMESAKES = {"PodGroup": (VOLCANO_POD_GROUPS, KAI_POD_GROUPS)}
 """Other API groups' kinds of the same name."""
 DEEPEST_LIST = 4
 MOST_OBJECTS = 500_000
+MOST_KINDLESS = 200_000
 LARGEST_FLOW = 1024 * 1024
 """Of a text that starts like JSON and is none, but may be YAML in its flow style, in bytes."""
 
@@ -189,6 +190,8 @@ class _Collector:
         own = raw.get("kind") or kind
         if not own:
             self._kindless.append(piece)
+            if len(self._kindless) > MOST_KINDLESS:
+                raise BadDump("the objects in it do not say their kind")
         elif not isinstance(own, str):
             raise BadDump("a document in it is no Kubernetes object (its kind is no text)")
         elif own.endswith("List") and isinstance(raw.get("items"), list):

@@ -17,7 +17,7 @@ import msgspec
 Json = dict[str, Any]
 Raw = msgspec.Raw
 Bytes = bytes | bytearray
-LARGEST_OBJECT = 16 * 1024 * 1024
+LARGEST_OBJECT = 8 * 1024 * 1024
 """Of one object in bytes. An API server stores at most some 1.5 MiB, which its JSON may state in three."""
 LARGEST_INDEX = 1 << 30
 BYTES_OF_AN_ENTRY = 56

@@ -52,13 +52,14 @@ def find_configs(text: str) -> dict[str, tuple[ConfigEntry, ...]] | None:
     if not holders:
         return None
     found: dict[str, tuple[ConfigEntry, ...]] = {}
+    doubled_in = {source: _doubled_keys(source) for source in {source for _, source in holders}}
     for holder, source in holders:
         configs = holder["mig-configs"]
         if not isinstance(configs, dict) or len(configs) > MOST_CONFIGS:
             raise BadMigConfig(f"mig-configs must be a map of at most {MOST_CONFIGS} configurations")
         if holder.get("version") != "v1":
             raise BadMigConfig(f"version must be v1, not {str(holder.get('version'))[:20]!r}")
-        doubled = _doubled_keys(source)
+        doubled = doubled_in[source]
         for name, entries in configs.items():
             if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
                 raise BadMigConfig(f"{str(name)[:60]!r} is no name for a configuration")

@@ -6,9 +6,10 @@ made storable (no lone surrogates, no NUL); numbers are kept within 63 bits. Not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from apps.planner.resources import parse_quantity
@@ -19,6 +20,8 @@ LARGEST = 2**62
 LARGEST_AMOUNT = 2**50
 """Of one resource of one object, a PiB if it is bytes: thousands of them still add up within 63 bits."""
 LONGEST_TEXT = 4096
+MOST_TEXTS = 5_000
+"""Of labels or annotations on one object: no API server takes as many, so it matters not which are read."""
 LONGEST_QUANTITY = 40
 
 
@@ -60,7 +63,10 @@ def entries(found: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
 
 def texts(found: Mapping[str, Any], longest: int = LONGEST_TEXT) -> dict[str, str]:
     """Labels or annotations: those whose key and value are text."""
-    return {clean(key): clean(value, longest) for key, value in found.items() if isinstance(value, str)}
+    pairs: Iterable[tuple[str, Any]] = found.items()
+    if len(found) > MOST_TEXTS:
+        pairs = islice(pairs, MOST_TEXTS)
+    return {clean(key): clean(value, longest) for key, value in pairs if isinstance(value, str)}
 
 
 def text_list(value: object) -> tuple[str, ...]:
