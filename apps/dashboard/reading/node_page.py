@@ -35,14 +35,6 @@ class PodLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
-    index: int
-    uuid: str
-    holders: tuple[tuple[str, Mark | None], ...]
-    note: str
-
-
-@dataclass(frozen=True, slots=True)
 class Fit:
     what: str
     where: str
@@ -97,35 +89,6 @@ def _requests(pod: Pod) -> str:
         words.append(f"{pod.requests['memory'] / GIB:,.1f} GiB".replace(".0 ", " "))
     words += [f"{count} × {name}" for name, count in sorted(pod.requests.items()) if is_device_resource(name)]
     return " · ".join(words) or "nothing"
-
-
-def list_devices(view: NodeView, marks: Mapping[str, Mark]) -> list[Device]:
-    names = {pod.uid: pod.key for pod in view.pods}
-    holders: dict[int, list[str]] = {place: [] for place in range(view.seats.size)}
-    for bar in view.seats.bars:
-        for place in bar.positions:
-            holders[place].append(bar.pod_uid)
-    for place, parts in view.seats.parts.items():
-        holders[place] += [part.pod_uid for part in parts if part.pod_uid]
-    devices = []
-    for place, gpu in enumerate(view.node.gpus):
-        who = tuple((names.get(uid, "unknown pod"), marks.get(uid)) for uid in holders[place])
-        devices.append(Device(gpu.index, gpu.uuid, who, _device_note(view, place)))
-    return devices
-
-
-def _device_note(view: NodeView, place: int) -> str:
-    if place in view.seats.bad:
-        return "unhealthy"
-    if place in view.seats.cut_by_mig:
-        return f"MIG, cut in {len(view.seats.parts[place])}" + (
-            "" if view.seats.is_told else ", users not told"
-        )
-    if place in view.seats.free:
-        return "free"
-    if place in view.seats.unsure:
-        return "cut by MIG or whole, not told" if view.seats.withheld else "holder unknown"
-    return ""
 
 
 def list_fits(view: NodeView) -> list[Fit]:

@@ -96,9 +96,7 @@ def occupy(node: Node, pods: Sequence[Pod], ledger: NodeLedger | None = None) ->
         cut_by_mig=frozenset(place for place, gpu in enumerate(node.gpus) if gpu.instances),
         unsure=open_places if are_seats_open else (),
         unplaced=unplaced,
-        free_count=0
-        if _offers_turns(node)
-        else max(0, len(open_places) - hidden - withheld),
+        free_count=0 if _offers_turns(node) else max(0, len(open_places) - hidden - withheld),
         withheld=withheld,
         is_told=node.holdings is not None,
     )
@@ -161,9 +159,9 @@ def share_of(row: DeviceLedger, taker: Taker) -> float:
 
 
 def name_share(row: DeviceLedger, taker: Taker) -> str:
-    """ "30 %, 10,000 MiB" of cores and memory; "1 of 12 turns" where nothing is divided."""
+    """ "30 %, 10,000 MiB" of cores and memory; "1 of 12 slots" where nothing is divided."""
     if taker.milli is None and taker.memory_mib is None:
-        return f"1 of {row.units} turns" if row.units else "a share"
+        return f"1 of {row.units} slots" if row.units else "a share"
     words = [] if taker.milli is None else [f"{taker.milli / 10:.0f} %"]
     words += [] if taker.memory_mib is None else [f"{taker.memory_mib:,} MiB"]
     return ", ".join(words)

@@ -17,6 +17,7 @@ from apps.clusters.errors import ClusterError
 from apps.clusters.models import Cluster
 from apps.dashboard.drawings.grid import Brush, draw_strip
 from apps.dashboard.drawings.topology import SCALE, draw_matrix, draw_nics
+from apps.dashboard.reading.device_rows import read_devices, tell_node_counts
 from apps.dashboard.reading.look import look_at
 from apps.dashboard.reading.marks import Mark
 from apps.dashboard.reading.measures import read_measures
@@ -24,7 +25,6 @@ from apps.dashboard.reading.mig import draw_node, look_at_mig
 from apps.dashboard.reading.mig_change import find_since, list_running
 from apps.dashboard.reading.mig_trouble import list_troubles
 from apps.dashboard.reading.node_page import (
-    list_devices,
     list_fits,
     list_pods,
     tell_facts,
@@ -80,7 +80,8 @@ def node(request: HttpRequest, cluster: str, node: str) -> HttpResponse:
             "facts": tell_facts(view),
             "pods": pods,
             "movable": sum(line.verdict == "Movable" for line in pods),
-            "devices": list_devices(view, marks),
+            "panel": read_devices(place, view, marks),
+            "counts": tell_node_counts(view),
             "sharing": read_sharing(view, marks),
             **_mig(place, picture, view, marks),
             "measured": tell_node(place, picture, view.node),
