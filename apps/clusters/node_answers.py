@@ -76,11 +76,11 @@ def _counts(node: Node, main: CardFacts | None, *, is_known: bool) -> dict[str, 
         return _counted_by_slices(node)
     offered = node.allocatable.get(node.gpu_resource, 0)
     sick = sum(not gpu.healthy for gpu in node.gpus)
-    lost = max(node.capacity.get(node.gpu_resource, 0) - offered, 0) // max(node.shares_per_gpu, 1)
+    lost = _lost(node, main, offered) if is_known else 0
     counts: dict[str, Any] = {
         "physical_gpus": len(node.gpus),
         "whole_gpus_allocatable": _whole(node, main) if is_known else None,
-        "schedulable_units": offered + sum(mig_amounts(node).values()) if is_known else None,
+        "schedulable_units": offered + _mig_units(node) if is_known else None,
         "gpu_resource": node.gpu_resource,
         "unhealthy_gpus": max(sick, min(lost, len(node.gpus))),
     }
@@ -89,6 +89,14 @@ def _counts(node: Node, main: CardFacts | None, *, is_known: bool) -> dict[str, 
         if main.register is None:
             counts["physical_gpus"] = None
     return counts
+
+
+def _lost(node: Node, main: CardFacts, offered: int) -> int:
+    """Cards that stand there and are not offered: unhealthy, fallen off the bus, or their plugin is gone."""
+    shares = max(node.shares_per_gpu, 1)
+    if main.register is not None or main.product.profile or mig_amounts(node) or main.count.is_least:
+        return max(node.capacity.get(node.gpu_resource, 0) - offered, 0) // shares
+    return max(len(node.gpus) - offered // shares, 0)
 
 
 def _counted_by_slices(node: Node) -> dict[str, Any]:
@@ -141,7 +149,9 @@ def _mig(node: Node, main: CardFacts | None) -> dict[str, Any]:
     profile = main.product.profile if main else ""
     if main and profile and profile != "INVALID":
         found["mig_profile"] = profile
-        found["mig"] = {profile: node.allocatable.get(node.gpu_resource, 0)}
+        units, turns = node.allocatable.get(node.gpu_resource, 0), _turns(node, "gpu")
+        found["mig"] = {profile: units // turns}
+        found |= {"replicas": turns} if turns > 1 else {}
     if found["mig"]:
         found["mig_slices_total"] = SLICES_OF_A_GPU * len(node.gpus)
         found["mig_slices_used"] = sum(
@@ -160,12 +170,23 @@ def _mig(node: Node, main: CardFacts | None) -> dict[str, Any]:
 
 
 def mig_amounts(node: Node) -> dict[str, int]:
-    """Instances that the kubelet hands out, by profile as its resource writes it."""
-    return {
-        name.removeprefix(MIG_PREFIX): amount
-        for name, amount in sorted(node.allocatable.items())
-        if name.startswith(MIG_PREFIX) and amount > 0
-    }
+    """Instances that the kubelet hands out, by profile as its resource writes it. A turn on one is none."""
+    found: dict[str, int] = {}
+    for name, amount in sorted(node.allocatable.items()):
+        if name.startswith(MIG_PREFIX) and amount > 0:
+            profile = name.removeprefix(MIG_PREFIX).removesuffix(".shared")
+            found[profile] = found.get(profile, 0) + max(amount // _turns(node, f"mig-{profile}"), 1)
+    return found
+
+
+def _mig_units(node: Node) -> int:
+    return sum(amount for name, amount in node.allocatable.items() if name.startswith(MIG_PREFIX))
+
+
+def _turns(node: Node, what: str) -> int:
+    """Into how many turns one of them is dealt, as its label says."""
+    told = whole_or_none(node.labels.get(f"nvidia.com/{what}.replicas"))
+    return told if told and told > 1 else 1
 
 
 def _standing(seen: Seen) -> dict[str, Any]:

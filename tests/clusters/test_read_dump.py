@@ -303,3 +303,33 @@ def test_gpus_that_only_a_resource_slice_tells_of_are_the_nodes(tmp_path):
     assert (found["vendor"], found["physical_gpus"], found["product"]) == ("nvidia", 2, "NVIDIA-L40S")
     # They are given out by claims: the node offers no units of them, which is not the same as none.
     assert (found["memory_mib"], found["schedulable_units"]) == (46068, None)
+
+
+@pytest.mark.parametrize(
+    ("capacity", "allocatable", "labels", "unhealthy"),
+    [
+        (4, 3, {}, 1),
+        (16, 0, {}, 16),
+        (7, 7, {"nvidia.com/gpu.count": "8"}, 1),  # one fell off the bus, and the plugin no longer has it
+        (6, 6, {"nvidia.com/gpu.count": "2", "nvidia.com/gpu.replicas": "3"}, 0),
+        (6, 3, {"nvidia.com/gpu.count": "2", "nvidia.com/gpu.replicas": "3"}, 1),
+    ],
+)
+def test_cards_that_stand_and_are_not_offered_are_unhealthy(
+    tmp_path, capacity, allocatable, labels, unhealthy
+):
+    offered = {"nvidia.com/gpu": str(allocatable)}
+    found = only_node(ask(tmp_path, node(gpus=capacity, labels=labels, allocatable=offered)))
+    assert found["unhealthy_gpus"] == unhealthy
+
+
+def test_instances_that_are_shared_in_time_are_counted_once(tmp_path):
+    labels = {
+        "nvidia.com/gpu.count": "7",
+        "nvidia.com/gpu.replicas": "2",
+        "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb-SHARED",
+        "nvidia.com/mig.strategy": "single",
+    }
+    found = only_node(ask(tmp_path, node(gpus=14, labels=labels)))
+    assert (found["physical_gpus"], found["schedulable_units"], found["replicas"]) == (1, 14, 2)
+    assert (found["mig"], found["product"]) == ({"1g.5gb": 7}, "NVIDIA-A100-SXM4-40GB")

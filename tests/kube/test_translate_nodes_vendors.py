@@ -319,3 +319,9 @@ def test_a_node_that_was_made_anew_is_read_anew():
     after = translator.build("lab", {NODES: [new]}, taken_at=TAKEN_AT).nodes["node-a"]
     assert (before.vendor, len(before.gpus)) == ("nvidia", 8)
     assert (after.uid, after.vendor, len(after.gpus), after.model) == ("another-uid", "amd", 4, "")
+
+
+def test_turns_on_an_instance_are_no_instances():
+    labels = {"nvidia.com/gpu.count": "1", "nvidia.com/mig-2g.20gb.replicas": "4"}
+    (gpu,) = read(raw_node({"nvidia.com/gpu": "0", "nvidia.com/mig-2g.20gb.shared": "12"}, labels)).gpus
+    assert [one.profile for one in gpu.instances] == ["2g.20gb"] * 3

@@ -122,9 +122,10 @@ def _by_amount(offer: Offer, name: str, product: Product, claimed: int | None) -
     if per_card:
         return -(-units // per_card)
     if form is Form.WHOLE or name == "nvidia.com/gpu.shared":
+        units = units // claimed if claimed and claimed > 1 and units % claimed == 0 else units
         if product.profile and product.profile != "INVALID":
             return cards_of_instances(units, product.profile, product.model)
-        return units // claimed if claimed and claimed > 1 and units % claimed == 0 else units
+        return units
     return 0
 
 

@@ -102,7 +102,7 @@ def _facts(
     main = cards[0]
     if agent is not None:
         _compare_links(main.model, agent.topology, warn)
-    gpus = lay_instances(main.gpus, main.offer, annotations, warn)
+    gpus = lay_instances(main.gpus, main.offer, labels, annotations, warn)
     topology = agent.topology if agent else None
     return GpuFacts(
         vendor=main.offer.cards.vendor,

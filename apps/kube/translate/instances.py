@@ -25,15 +25,15 @@ MOST_ON_A_GPU = 7
 
 
 def lay_instances(
-    gpus: tuple[Gpu, ...], offer: Offer, annotations: Mapping[str, str], warn: Warn
+    gpus: tuple[Gpu, ...],
+    offer: Offer,
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str],
+    warn: Warn,
 ) -> tuple[Gpu, ...]:
     if len(gpus) != 1 or gpus[0].instances:
         return gpus
-    counts = {
-        resource_profile(name.removeprefix(MIG_PREFIX)): min(offer.amount(name), MOST_ON_A_GPU)
-        for name in offer.named(Form.MIG)
-        if offer.amount(name)
-    }
+    counts = _counts(offer, labels)
     if not counts:
         return gpus
     placed = _placed(annotations)
@@ -46,6 +46,18 @@ def lay_instances(
         )
     instances = tuple(MigInstance(name) for name in sorted(counts) for _ in range(counts[name]))
     return (replace(gpus[0], instances=instances),)
+
+
+def _counts(offer: Offer, labels: Mapping[str, str]) -> dict[str, int]:
+    """By profile. An instance that is shared in time is offered once for each turn."""
+    found: dict[str, int] = {}
+    for name in offer.named(Form.MIG):
+        profile = name.removeprefix(MIG_PREFIX).removesuffix(".shared")
+        turns = whole_or_none(labels.get(f"nvidia.com/mig-{profile}.replicas")) or 1
+        amount = min(-(-offer.amount(name) // max(turns, 1)), MOST_ON_A_GPU)
+        if amount:
+            found[resource_profile(profile)] = amount
+    return found
 
 
 def _placed(annotations: Mapping[str, str]) -> tuple[MigInstance, ...]:
