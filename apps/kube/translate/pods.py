@@ -92,19 +92,26 @@ def read_pod(raw: Mapping[str, Any], surroundings: Surroundings) -> Pod:
         gpu_memory_mib=demand.gpu_memory_mib,
         reservation=demand.reservation,
         devices=devices,
-        claims=surroundings.claims,
-        claim_wishes=surroundings.claim_wishes,
         workload=clean(owner.get("uid"), 100),
         owner_kind=clean(owner.get("kind"), 100),
-        gang=surroundings.gang,
-        volumes_pin_node=surroundings.pinned,
         protections=protections,
         node_name=clean(spec.get("nodeName"), 253),
+        **_of_surroundings(surroundings),
         **_of_spec(spec, warn),
         **_of_status(status),
         **_of_our_names(labels, annotations, warn),
         warnings=(*warnings, *surroundings.warnings)[:MOST_WARNINGS],
     )
+
+
+def _of_surroundings(surroundings: Surroundings) -> dict[str, Any]:
+    """What other objects tell of it."""
+    return {
+        "claims": surroundings.claims,
+        "claim_wishes": surroundings.claim_wishes,
+        "gang": surroundings.gang,
+        "volumes_pin_node": surroundings.pinned,
+    }
 
 
 @by_shape
