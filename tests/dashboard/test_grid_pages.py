@@ -192,7 +192,7 @@ def test_a_node_without_topology_or_holders_says_unknown_and_not_none(viewer, cl
     page = text_of(log_in(viewer).get(f"{GRID}nodes/a100-14/"))
     assert "no GPU topology metadata" in page
     assert "Who holds which GPU is unknown on this node" in page
-    assert "users not told" in page
+    assert "in use, by whom is unknown on this node" in page
     assert "idle" not in page
 
 

@@ -95,7 +95,7 @@ def test_finished_pods_hold_nothing_and_terminating_ones_still_do(phase, deleted
         ({"gpu-fraction": "0.5"}, {}, 500, None),
         ({"gpu-fraction": "0.25", "gpu-fraction-num-devices": "2"}, {"nvidia.com/gpu": 2}, 250, None),
         ({"gpu-fraction": "lots"}, {"nvidia.com/gpu": 1}, 1000, None),
-        ({"gpu-memory": "2000"}, {"nvidia.com/gpu": 1}, 1000, 2000),
+        ({"gpu-memory": "2000"}, {}, 0, 2000),
     ],
 )
 def test_kai_fractions(annotations, requests, milli, memory):

@@ -137,7 +137,8 @@ def _with_parts(requests: dict[str, int], wishes: tuple[ContainerWish, ...]) -> 
     cards = sum(koordinator_cards(wish) for wish in wishes if not wish.is_init)
     percent = max((wish.share_percent or 0 for wish in wishes), default=0)
     memory = max((wish.memory_mib or 0 for wish in wishes), default=0)
-    milli = min(percent * 10, 1000) if percent > 0 else 1000
+    # A share of the memory alone sets no share of the cores: others may be on the same card.
+    milli = min(percent * 10, 1000) if percent > 0 else 0 if memory else 1000
     if cards > 1 or (cards and milli == 1000):
         # Koordinator counts percents; the devices behind them are the node's ordinary ones.
         kept = {**kept, WHOLE_GPU: max(kept.get(WHOLE_GPU, 0), cards)}
@@ -172,12 +173,13 @@ def _fraction(requests: dict[str, int], annotations: Mapping[str, str], warn: Wa
 def _by_memory(requests: dict[str, int], annotations: Mapping[str, str], warn: Warn) -> Demand:
     memory = whole_or_none(annotations[FRACTION_MEMORY])
     devices = whole(annotations.get(FRACTION_DEVICES), 1)
-    if memory is None or memory <= 0:
-        warn(f"the annotation {FRACTION_MEMORY} {brief(annotations[FRACTION_MEMORY])!r} is no number of MiB")
-        memory = None
-    warn(f"its share of a GPU is told only as memory ({FRACTION_MEMORY}): counted as a whole one")
     wanted = devices if 1 <= devices <= MOST_DEVICES else 1
-    return Demand({**requests, WHOLE_GPU: max(requests.get(WHOLE_GPU, 0), wanted)}, gpu_memory_mib=memory)
+    if memory is not None and memory > 0:
+        several = {WHOLE_GPU: wanted} if wanted > 1 else {}
+        return Demand({**requests, **several}, gpu_milli=0, gpu_memory_mib=memory)
+    text = brief(annotations[FRACTION_MEMORY])
+    warn(f"the annotation {FRACTION_MEMORY} {text!r} is no number of MiB: counted as whole GPUs")
+    return Demand({**requests, WHOLE_GPU: max(requests.get(WHOLE_GPU, 0), wanted)})
 
 
 def _by_milli(requests: dict[str, int], annotations: Mapping[str, str], warn: Warn) -> Demand:
