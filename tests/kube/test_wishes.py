@@ -34,6 +34,8 @@ def asking(*limits, inits=(), **changes):
         ({"koordinator.sh/gpu-core": 70, "koordinator.sh/gpu-memory": "9Gi"}, 700, 9216),
         ({"koordinator.sh/gpu.shared": 1, "koordinator.sh/gpu-memory-ratio": 25}, 250, None),
         ({"koordinator.sh/gpu-shared": 2, "koordinator.sh/gpu-core": 100}, 500, None),
+        ({"mthreads.com/vgpu": 1, "mthreads.com/sgpu-core": 4, "mthreads.com/sgpu-memory": 8}, 250, 4096),
+        ({"alibabacloud.com/gpu-milli": 450}, 450, None),
         ({"nvidia.com/gpu": 2}, 1000, None),
     ],
 )

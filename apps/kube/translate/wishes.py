@@ -43,6 +43,8 @@ PARTS: dict[str, tuple[str, int]] = {
     "koordinator.sh/gpu-memory-ratio": (MEMORY_PERCENT, 1),
 }
 """Resource -> (what part of a device, MiB or percent in one unit of it)."""
+CARD_OF = {"alibabacloud.com/gpu-milli": 1000, "mthreads.com/sgpu-core": 16}
+"""Resource -> how many units of it one device's cores are, where these are no percents."""
 PARTS_BY_FORM = (
     (re.compile(r"^huawei\.com/Ascend[^/]*-memory$"), (MEMORY, 1)),
     (re.compile(r"^iluvatar\.ai/.+\.vMem$"), (MEMORY, 256)),
@@ -98,6 +100,7 @@ def is_part(resource: str) -> bool:
     """Whether it is memory or cores of a device (or its rank among others) and no device."""
     return (
         resource in PARTS
+        or resource in CARD_OF
         or resource in (KOORDINATOR_BYTES, "nvidia.com/priority", "aliyun.com/gpu-mem")
         or part_of(resource) is not None
     )
@@ -147,6 +150,8 @@ def _parts(asked: Mapping[str, int]) -> dict[str, int]:
     cards = max((asked.get(name, 0) for name in KOORDINATOR_CARDS), default=0)
     for name, amount in asked.items():
         part = (CORES, 1) if name == KOORDINATOR_BOTH else part_of(name)
+        if name in CARD_OF and amount > 0:
+            found[CORES] = max(found.get(CORES, 0), amount * 100 // CARD_OF[name])
         if part is None or amount <= 0:
             continue
         kind, unit = part
