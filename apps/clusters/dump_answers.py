@@ -22,10 +22,11 @@ from apps.kube.fragments import PARTITIONS, UNNAMED, adopt_fragment
 from apps.kube.gateway import KOORDINATOR_DEVICES, NODES, Json, Kind
 from apps.kube.label_lists import LabelList, read_label_list
 from apps.kube.translate import build_snapshot
+from apps.kube.translate.gpus import Inventory
 from apps.kube.translate.handshakes import handshake_times
 from apps.kube.translate.nodes import inspect_node
 from apps.kube.translate.partitions import Partitions, read_partitions
-from apps.kube.translate.unreadable import Raw
+from apps.kube.translate.unreadable import UNREADABLE, Raw
 from apps.kube.translate.values import child, clean, entries, seconds_of, texts
 from apps.planner.ledger import node_ledger
 from apps.planner.snapshot import Snapshot
@@ -90,7 +91,7 @@ def _answer_objects(sources: Sequence[tuple[str, bytes | bytearray]]) -> dict[st
         "warnings": list(snapshot.problems),
     }
     _add_partitions(answer, [*devices, *raws])
-    named = {clean(child(raw, "metadata").get("name"), 253): _annotations(raw) for raw in raws}
+    named = {_name(raw): _annotations(raw) for raw in raws}
     answer |= find_oddities(snapshot, named)
     if dump.passed_over:
         names = ", ".join(f"{count} {kind}" for kind, count in sorted(dump.passed_over.items())[:10])
@@ -100,9 +101,13 @@ def _answer_objects(sources: Sequence[tuple[str, bytes | bytearray]]) -> dict[st
 
 def _lone_devices(devices: Sequence[Json], raws: Sequence[Json]) -> list[Json]:
     """What Koordinator's Device objects tell of nodes that are not in the dump themselves."""
-    known = {child(raw, "metadata").get("name") for raw in raws}
-    found = [node_of_device(one) for one in devices if child(one, "metadata").get("name") not in known]
+    known = {_name(raw) for raw in raws}
+    found = [node_of_device(one) for one in devices if _name(one) not in known]
     return [one for one in found if one is not None]
+
+
+def _name(raw: Json) -> str:
+    return clean(child(raw, "metadata").get("name"), 253)
 
 
 def _annotations(raw: Json) -> dict[str, str]:
@@ -111,13 +116,16 @@ def _annotations(raw: Json) -> dict[str, str]:
 
 def _shown(raws: Sequence[Json], snapshot: Snapshot) -> list[Json]:
     """Of a name that is there twice the last one, as in the snapshot."""
-    named = {clean(child(raw, "metadata").get("name"), 253): raw for raw in raws}
+    named = {_name(raw): raw for raw in raws}
     return [named[name] for name in sorted(named) if name in snapshot.nodes]
 
 
 def _answer_node(raw: Json, snapshot: Snapshot) -> dict[str, Any]:
-    node = snapshot.nodes[clean(child(raw, "metadata").get("name"), 253)]
-    inventory = inspect_node(raw, taken_at=snapshot.taken_at)[1]
+    node = snapshot.nodes[_name(raw)]
+    try:
+        inventory = inspect_node(raw, taken_at=snapshot.taken_at)[1]
+    except UNREADABLE:
+        inventory = Inventory()  # the snapshot's problems name it
     beats = (seconds_of(one.get("lastHeartbeatTime")) for one in entries(child(raw, "status"), "conditions"))
     return node_answer(
         Seen(
@@ -141,8 +149,7 @@ def _add_partitions(answer: dict[str, Any], raws: Sequence[Json]) -> None:
         labels = texts(child(raw, "metadata", "labels"))
         found = read_partitions(annotations[PARTITIONS], labels, answer["warnings"].append)
         if found is not None:
-            name = clean(child(raw, "metadata").get("name"), 253)
-            nodes.get(name, answer).update(_answer_partitions(found))
+            nodes.get(_name(raw), answer).update(_answer_partitions(found))
 
 
 def _answer_partitions(found: Partitions) -> dict[str, Any]:
