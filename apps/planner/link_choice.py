@@ -1,8 +1,8 @@
 """Chooses GPUs of one node by the links between them: the best group of N, and the largest tied group.
 
-Exact for every node that is built (16 GPUs and more, where many are alike). A matrix that is neither small
-nor regular (no machine has one, but an annotation may claim it) is answered by a bounded search that may miss
-the best, never by one that does not end. Weights are (rank of the link's class, bandwidth), symmetric.
+Exact where a node's GPUs are of at most 16 kinds (those with the same links are of one kind), so for every
+node that is built. A larger and wilder matrix (an annotation may claim one) gets a group of the best class
+there is, not always that with the most bandwidth, by a bounded search. Weights: (rank of the class, bandwidth).
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ class Weighed:
 
 
 BEST_RANK = 4
-MOST_STEPS = 200_000
+EXACT_UP_TO = 16
+MOST_STEPS, STEPS_BEYOND = 80_000, 2_000
 MOST_TIES = 512
 
 
@@ -48,6 +49,8 @@ def choose(weighed: Weighed, free: tuple[int, ...], count: int, near_rank: int) 
     """
     rank = next((rank for rank in range(BEST_RANK, 0, -1) if largest(weighed, free, rank) >= count), 0)
     kinds = alike(weighed, free)
+    if len(kinds) > EXACT_UP_TO:
+        return _largest_group(weighed, free, rank)[:count]
     best, tied, steps = -1, [], _Steps(MOST_STEPS)
     for group, width in _groups(weighed, kinds, count, rank, steps):
         if width > best:
@@ -55,7 +58,7 @@ def choose(weighed: Weighed, free: tuple[int, ...], count: int, near_rank: int) 
         elif width == best and len(tied) < MOST_TIES:
             tied.append(group)
     if not tied:
-        tied = [_grow(weighed, free, count)]
+        return _largest_group(weighed, free, rank)[:count]
     if len(tied) == 1:
         return tied[0]
 
@@ -115,36 +118,31 @@ def _groups(
     yield from take(0, (), 0)
 
 
-def _grow(weighed: Weighed, free: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """From the first free one on, always the one that keeps the worst link best."""
-    group = [free[0]]
-    while len(group) < count:
-        rest = [one for one in free if one not in group]
-        group.append(max(rest, key=lambda one: (min(weighed.of[one][other] for other in group), -one)))
-    return tuple(sorted(group))
+def largest(weighed: Weighed, free: tuple[int, ...], rank: int) -> int:
+    """The size of the largest group of free ones whose links are all of `rank` or better."""
+    return len(_largest_group(weighed, free, rank))
 
 
 @lru_cache(maxsize=65536)
-def largest(weighed: Weighed, free: tuple[int, ...], rank: int) -> int:
-    """The size of the largest group of free ones whose links are all of `rank` or better."""
+def _largest_group(weighed: Weighed, free: tuple[int, ...], rank: int) -> tuple[int, ...]:
     if rank <= 0 or len(free) < 2:
-        return len(free)
+        return free
     near = {a: _bits(b for b in free if b != a and weighed.of[a][b][0] >= rank) for a in free}
-    steps = _Steps(MOST_STEPS // 10)
-    best = 0
+    steps = _Steps(MOST_STEPS if len(free) <= 2 * EXACT_UP_TO else STEPS_BEYOND)
+    best: tuple[int, ...] = ()
 
-    def grow(size: int, candidates: int) -> None:
+    def grow(group: tuple[int, ...], candidates: int) -> None:
         nonlocal best
-        best = max(best, size)
-        order = _coloured(candidates, near)
-        for member, colours in reversed(order):
-            if size + colours <= best or steps.is_over():
+        if len(group) > len(best):
+            best = group
+        for member, colours in reversed(_coloured(candidates, near)):
+            if len(group) + colours <= len(best) or steps.is_over():
                 return
-            grow(size + 1, candidates & near[member])
+            grow((*group, member), candidates & near[member])
             candidates &= ~(1 << member)
 
-    grow(0, _bits(free))
-    return best
+    grow((), _bits(free))
+    return tuple(sorted(best))
 
 
 def _coloured(candidates: int, near: dict[int, int]) -> list[tuple[int, int]]:

@@ -16,10 +16,10 @@ NEAR = 3
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a row is read against. codes: columns of codes, GPUs and others in order. titles: those behind
-    them.
+    """What a row is read against. codes: columns of codes, GPUs and others in order. titles: those behind.
 
-    seen: words of the table that are whole for certain. aligned: the rows' words stand under their column's names, shifted by `shift` characters.
+    seen: words of the table that are whole for certain. aligned: the rows' words stand under their column's
+    names, shifted by `shift` characters.
     """
 
     codes: tuple[Column, ...]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from apps.kube.topology.words import (
     COLUMN,
     FUSED_COLUMN,
+    GPU_WORD,
     NIC_NAME,
     NIC_WORD,
     NUMBERED,
@@ -27,6 +28,7 @@ from apps.kube.topology.words import (
 MOST_COLUMNS = 2048
 AMD_SECTION = re.compile(r"[A-Z][A-Z -]{2,40} TABLE:?")
 TOUCHED_NAME = re.compile(rf"(?<=[>:\])}}])(?:{NUMBERED}\d{{1,5}}|{NIC_WORD})$")
+DEVICE = re.compile(rf"{GPU_WORD}|{NIC_WORD}")
 BEFORE_LINE = " \t#>*/;%!\"'`"
 BESIDE_HEADING = " \t#>*/=-"
 LEGEND_LINE = re.compile(r"^\W{0,8}([A-Za-z][\w#+*/-]{0,15}|<[^>]{1,20}>)\s{0,12}=\s{0,8}(\S.{0,300})$")
@@ -92,15 +94,14 @@ def find_tables(lines: list[str]) -> list[Table]:
         if heading:
             section = heading
             continue
-        if not tables or tables[-1].section != section:
-            fits = _header_of(line, None)
-        else:
-            fits = _header_of(line, tables[-1])
+        current = tables[-1] if tables and tables[-1].section == section else None
+        if not _may_name_devices(line, current):
+            continue
+        fits = _header_of(line, current)
         if fits is not None:
             tables.append(Table(fits, section, header_ends_text=number == len(lines) - 1))
             tables[-1].header_is_cut = _ends_within(fits)
             continue
-        current = tables[-1] if tables and tables[-1].section == section else None
         row = _row_of(line, current)
         if row is None:
             continue
@@ -111,6 +112,15 @@ def find_tables(lines: list[str]) -> list[Table]:
         row.ends_open = line == line.rstrip()
         current.rows.append(row)
     return tables
+
+
+def _may_name_devices(line: str, current: Table | None) -> bool:
+    """A quick look, before a line is taken apart."""
+    if DEVICE.search(line) is not None:
+        return True
+    return current is not None and line.strip(BEFORE_LINE).partition(" ")[0].rstrip(":") in current.names_of(
+        "other", "storage"
+    )
 
 
 def _heading_of(line: str) -> str:
@@ -152,8 +162,6 @@ def _words(flat: str) -> list[Word]:
 
 def _header_of(line: str, current: Table | None) -> list[Column] | None:
     """The columns if the line is a header: a device's name with another, a title or nothing behind it."""
-    if not any(letter.isdigit() for letter in line):
-        return None
     flat = _flatten(line)
     words = _words(flat)
     at = next((at for at, word in enumerate(words) if _begins_header(word.text)), None)
@@ -191,7 +199,10 @@ def _columns(flat: str, start: int) -> Iterator[Column]:
         at = found.end()
         if kind == "other":
             inner = FUSED_COLUMN.search(name)
-            if inner is not None and inner.start() == 0 and len(name) > inner.end():
+            if inner is not None and inner.start() > 0 and name[inner.start() - 1].isdigit():
+                at = found.start() + inner.start()
+                name = name[: inner.start()]
+            elif inner is not None and inner.start() == 0 and len(name) > inner.end():
                 at = found.start() + inner.end()
                 kind, name = inner.lastgroup or "", inner.group()
         if kind in TITLE_WORDS:

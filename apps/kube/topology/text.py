@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-LONGEST_LINE = 32 * 1024
-MOST_LINES = 100_000
+LONGEST_LINE = 16 * 1024
+MOST_LINES = 10_000
 ESCAPES = re.compile(
     r"(?:\x1b|\^\[|\\033|\\x1b|\\e|\\u001b)\[[0-9;?]{0,20}[A-Za-z]"
     r"|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|\x1b[()][0-9A-B]|\x1b[=>78]|\[\d{1,2}m"

@@ -16,7 +16,7 @@ from apps.kube.topology.documents import read_topology
 from apps.planner.bandwidth import generation_of
 from apps.planner.inventory import LinkClass
 
-LARGEST_BYTES = 4 * 1024 * 1024
+LARGEST_BYTES = 1024 * 1024
 
 
 class Command(OfflineCommand):
