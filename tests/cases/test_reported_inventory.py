@@ -153,6 +153,13 @@ def test_nodes_whose_cards_lie_otherwise_than_those_of_their_kind_are_named(tmp_
     near, crossed = [["PXB", "SYS"], ["SYS", "PXB"]], [["SYS", "PXB"], ["PXB", "SYS"]]
     nodes = [cards("a", near), cards("b", near), cards("c", crossed), cards("d", near)]
     assert [one["node"] for one in read_dump(tmp_path, *nodes)["odd_links"]] == ["c"]
+    said = {name: one.warnings for name, one in read(*nodes).nodes.items()}
+    assert said == {
+        "a": (),
+        "b": (),
+        "c": ("its links to its network cards are not those of 3 other A100-SXM4-80GB nodes of its pool",),
+        "d": (),
+    }
     assert "odd_links" not in read_dump(tmp_path, *nodes[:2])
     assert "odd_links" not in read_dump(tmp_path, nodes[1], nodes[2])  # nobody says which of two is odd
 

@@ -32,6 +32,7 @@ from apps.kube.translate.groups import Renamed, read_pod_group, tell_apart, with
 from apps.kube.translate.holders import Holders, Sighting
 from apps.kube.translate.linked import Linker
 from apps.kube.translate.nodes import ReadNode, read_node
+from apps.kube.translate.odd import OddNodes
 from apps.kube.translate.pods import Surroundings, read_pod
 from apps.kube.translate.protections import PROTECT
 from apps.kube.translate.reservations import with_lone_placeholders
@@ -88,6 +89,7 @@ class Translator:
         self._holders = Holders()
         self._sliced = SlicedNodes()
         self._keeper = BookKeeper()
+        self._odd = OddNodes()
         self._lone: dict[str, tuple[Pod, Pod]] = {}
 
     def build(
@@ -115,7 +117,7 @@ class Translator:
         return Snapshot(
             cluster=cluster,
             taken_at=taken_at,
-            nodes=self._holders.settle(nodes, pods, sightings or {}),
+            nodes=self._odd.mark(self._holders.settle(nodes, pods, sightings or {})),
             pods=pods,
             workloads=self._with_unseen_owners(workloads, pods),
             budgets={budget.uid: budget for budget in self._read_budgets(objects, said)},
