@@ -79,8 +79,14 @@ def tell_node(cluster: Cluster, picture: Snapshot, node: Node) -> NodeTelemetry:
         *_trouble(source),
         tuple(lines),
         f"No series speaks of {plural(untold, 'GPU')} of this node." if untold else "",
-        disagreements(node, devices, pods, at=opened.taken_at.timestamp()),
+        _drift(node, devices, pods, opened.taken_at.timestamp()),
     )
+
+
+def _drift(node: Node, devices: Any, pods: Any, at: float) -> tuple[str, ...]:
+    """Unless the picture itself has told already that the exporter does not agree."""
+    is_told = any("exporter" in warning for warning in node.warnings)
+    return () if is_told else disagreements(node, devices, pods, at=at)
 
 
 def _host(source: Source | None) -> str:

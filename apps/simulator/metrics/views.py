@@ -127,13 +127,13 @@ def _series_of_device(node: str, setup: Setup, device: Device, holders: Json) ->
 
 
 def instance_ids(instances: list[Instance]) -> dict[str, int]:
-    """GPU instance ids as drivers give them: by size, then by place."""
-    counts: dict[int, int] = {}
-    ids = {}
+    """GPU instance ids as drivers give them: by size, then by place. Never one twice on a GPU."""
+    ids: dict[str, int] = {}
     for one in sorted(instances):
-        slices = int(one.profile.partition("g.")[0])
-        ids[one.uuid] = _FIRST_ID.get(slices, 7) + counts.get(slices, 0)
-        counts[slices] = counts.get(slices, 0) + 1
+        free = _FIRST_ID.get(int(one.profile.partition("g.")[0]), 7)
+        while free in ids.values():
+            free += 1
+        ids[one.uuid] = free
     return ids
 
 
