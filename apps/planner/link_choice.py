@@ -2,7 +2,7 @@
 
 Exact where a node's GPUs are of at most 16 kinds (those with the same links are of one kind), so for every
 node that is built. A larger and wilder matrix (an annotation may claim one) gets a group of the best class
-there is, not always that with the most bandwidth, by a bounded search. Weights: (rank of the class, bandwidth).
+there is, not always that with the most bandwidth, by a bounded search. A weight is (rank of the class, GB/s).
 """
 
 from __future__ import annotations

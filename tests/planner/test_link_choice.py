@@ -40,7 +40,7 @@ def weigh(links, group):
     return min((rank for rank, _ in weights), default=4), sum(width for _, width in weights)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(matrices(), st.data())
 def test_no_other_set_is_better(links, data):
     size = len(links)
@@ -52,7 +52,7 @@ def test_no_other_set_is_better(links, data):
     assert weigh(links, found) == max(weigh(links, group) for group in combinations(free, count))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(matrices(), st.sampled_from([LinkClass.NVLINK, LinkClass.PCIE_SWITCH, LinkClass.NUMA]))
 def test_a_group_is_refused_only_where_no_set_meets_the_class(links, wanted):
     node, size = node_of(links), len(links)

@@ -75,12 +75,12 @@ def read_cells(row: Row, place: Place, at: int) -> RowCells:
         fault = "" if wanted > place.gpus else "has more cells than the header has columns"
         return _judged(RowCells(tuple(codes[:wanted]), tail, nics_in_doubt=True, fault=fault), place, at)
     if not tail:
-        cells = [*codes, *[""] * (wanted - len(codes))]
+        padded = (*codes, *[""] * (wanted - len(codes)))
         bare = len(codes) == place.gpus and not place.titles
-        return _judged(RowCells(tuple(cells), (), is_cut=not bare, nics_in_doubt=bare), place, at)
+        return _judged(RowCells(padded, (), is_cut=not bare, nics_in_doubt=bare), place, at)
     if len(codes) == place.gpus:
-        cells = [*codes, *[""] * (wanted - len(codes))]
-        return _judged(RowCells(tuple(cells), tail, nics_in_doubt=True), place, at)
+        padded = (*codes, *[""] * (wanted - len(codes)))
+        return _judged(RowCells(padded, tail, nics_in_doubt=True), place, at)
     return _judged(RowCells(_by_place(words, place, at), tail, nics_in_doubt=True), place, at)
 
 
