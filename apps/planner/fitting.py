@@ -30,6 +30,7 @@ class Reason(StrEnum):
     TAINT = "taint not tolerated"
     SCHEDULER = "pod belongs to another scheduler"
     VOLUME = "its volume is pinned to another node"
+    CLAIMS = "devices by resource claims: only the scheduler can match them"
     NO_SUCH_GPU = "node has no such GPUs"
     GPU = "too few free GPUs"
     GPU_MEMORY = "too little memory left on its GPUs"
@@ -99,6 +100,7 @@ class Fitting:
                 pod.tolerations,
                 pod.volumes_pin_node and pod.node_name,
                 pod.scheduler,
+                bool(pod.claim_wishes),
             )
         return known
 
@@ -205,6 +207,14 @@ def _link_reason(room: Room) -> Reason:
     return Reason.LINK if room.located else Reason.HOLDERS_UNKNOWN
 
 
+def _reasons_anywhere(pod: Pod) -> Iterable[Reason]:
+    """What lies in the pod, whatever the node is like."""
+    if pod.scheduler != DEFAULT_SCHEDULER:
+        yield Reason.SCHEDULER
+    if pod.claim_wishes:
+        yield Reason.CLAIMS
+
+
 def _static_reasons(pod: Pod, node: Node) -> Iterable[Reason]:
     if not node.ready:
         yield Reason.NOT_READY
@@ -221,8 +231,7 @@ def _static_reasons(pod: Pod, node: Node) -> Iterable[Reason]:
         yield Reason.AFFINITY
     if untolerated_taints(pod, node.taints):
         yield Reason.TAINT
-    if pod.scheduler != DEFAULT_SCHEDULER:
-        yield Reason.SCHEDULER
+    yield from _reasons_anywhere(pod)
     if pod.volumes_pin_node and pod.node_name and pod.node_name != node.name:
         yield Reason.VOLUME
 

@@ -45,6 +45,7 @@ CODES = {
     Reason.PORT: "port",
     Reason.VOLUME: "volume",
     Reason.SCHEDULER: "other-scheduler",
+    Reason.CLAIMS: "resource-claims",
     Reason.OTHER: "other-resource",
 }
 QUEUE_LABELS = (
@@ -215,6 +216,8 @@ def _say_single(rooms: Rooms, pod: Pod, verdict: Verdict) -> tuple[str, str]:
     total = len([room for room in rooms.by_node.values() if is_open_node(room.node)])
     if main is Reason.GPU_MEMORY_UNKNOWN:
         return CODES[main], f"Whether {_name_nodes(rooms)} may take it is not known: {main}."
+    if main is Reason.CLAIMS:
+        return CODES[main], f"It wants {' and '.join(pod.claim_wishes)}, {main}."
     if main in UNCHANGEABLE:
         return CODES[main], f"None of the {len(rooms.by_node)} nodes may run it: {main}."
     return CODES[main], f"No node of {total} takes it; most often: {main}."

@@ -105,6 +105,12 @@ def test_cpu_taint_selector_and_cordon_have_their_own_codes():
     assert code(scheduler="volcano") == "other-scheduler"
 
 
+def test_devices_by_claims_are_named_and_never_said_to_fit():
+    found = only("a1 ....", waiting("ml/train", gpus=0, claim_wishes=("2 of gpu.example.com",)))
+    assert (found.reason_code, found.nodes_that_fit) == ("resource-claims", 0)
+    assert "It wants 2 of gpu.example.com, devices by resource claims" in found.sentence
+
+
 def test_a_selector_that_names_a_removed_node_is_explained():
     found = only("a1 ....", waiting("ml/train", gpus=1, node_selector={"kubernetes.io/hostname": "gone"}))
 

@@ -44,6 +44,7 @@ REASONS: Mapping[str, tuple[str, str]] = {
     "other-resource": ("Other resource", "warn"),
     "no-nodes": ("No nodes", "bad"),
     "other-scheduler": ("Other scheduler", "info"),
+    "resource-claims": ("Resource claims", "info"),
 }
 
 
