@@ -325,3 +325,20 @@ def test_turns_on_an_instance_are_no_instances():
     labels = {"nvidia.com/gpu.count": "1", "nvidia.com/mig-2g.20gb.replicas": "4"}
     (gpu,) = read(raw_node({"nvidia.com/gpu": "0", "nvidia.com/mig-2g.20gb.shared": "12"}, labels)).gpus
     assert [one.profile for one in gpu.instances] == ["2g.20gb"] * 3
+
+
+def test_huaweis_plugin_names_the_cards_that_are_unhealthy():
+    annotations = {
+        "huawei.com/Ascend910-Unhealthy": "Ascend910-2",
+        "huawei.com/Ascend910-NetworkUnhealthy": "",
+    }
+    found = read(raw_node({"huawei.com/Ascend910": "4"}, annotations=annotations))
+    assert [gpu.healthy for gpu in found.gpus] == [True, True, False, True]
+    assert any("lists Ascend910-2" in warning for warning in found.warnings)
+
+
+def test_cores_and_memory_that_hami_offers_tell_of_the_cards_behind_its_units():
+    amounts = {"nvidia.com/gpu": "20", "nvidia.com/gpucores": "200", "nvidia.com/gpumem": "49128"}
+    found = read(raw_node(amounts))
+    assert facts(found)[2:5] == (2, 10, "hami")
+    assert {gpu.memory_mib for gpu in found.gpus} == {24564}

@@ -5,6 +5,7 @@ one nearest to the hardware counts and the difference becomes a warning.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -31,10 +32,12 @@ from apps.kube.translate.products import Memory, Product, read_memory, read_prod
 from apps.kube.translate.registers import Register
 from apps.kube.translate.sharing import sharing_of
 from apps.kube.translate.total_memory import memory_of_all
-from apps.kube.translate.values import Warn, whole_or_none
+from apps.kube.translate.values import Warn, brief, whole_or_none
 from apps.kube.translate.vendors import NVIDIA, Form, Offer
 from apps.planner.inventory import Gpu
 
+ASCEND_SICK = re.compile(r"^huawei\.com/(Ascend\w+)-(?:Network)?Unhealthy$")
+ASCEND_NUMBER = re.compile(r"Ascend\w+-(\d{1,3})(?![\d-])")
 DEFAULT_RESOURCES = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu", "hygon": "hygon.com/dcunum"}
 
 
@@ -71,6 +74,7 @@ class Told:
     """What the node says of all its cards. agent: what the node agent sees, of the main cards only."""
 
     labels: Mapping[str, str]
+    annotations: Mapping[str, str]
     agent: DeviceFacts | None
     knows_amounts: bool
     taken_at: float
@@ -107,7 +111,7 @@ def read_cards(
         since=since,
         shares=shares,
         sharing=sharing_of(offer, resource, told.labels, product, register, shares),
-        gpus=_gpus(count, register, dealt, model, told, warn),
+        gpus=_without_sick(_gpus(count, register, dealt, model, told, warn), offer, told, warn),
     )
 
 
@@ -257,6 +261,20 @@ def _gpus(
     if dealt.mib is None:
         return found
     return tuple(gpu if gpu.memory_mib is not None else _filled(gpu, dealt, register) for gpu in found)
+
+
+def _without_sick(gpus: tuple[Gpu, ...], offer: Offer, told: Told, warn: Warn) -> tuple[Gpu, ...]:
+    """Huawei's plugin lists the cards that are unhealthy, or whose network is, by their numbers."""
+    if offer.cards.vendor != "ascend":
+        return gpus
+    sick: set[int] = set()
+    for key, value in told.annotations.items():
+        found = ASCEND_SICK.match(key)
+        if found and (offer.cards.kind in ("", found[1].lower())):
+            sick |= {int(number) for number in ASCEND_NUMBER.findall(value)}
+            if value.strip():
+                warn(f"the annotation {key} lists {brief(value)}")
+    return tuple(replace(gpu, healthy=False) if gpu.index in sick else gpu for gpu in gpus)
 
 
 def _filled(gpu: Gpu, dealt: Dealt, register: Register | None) -> Gpu:

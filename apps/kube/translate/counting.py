@@ -105,6 +105,9 @@ def number_label(labels: Mapping[str, str], key: str, warn: Warn) -> int | None:
 
 def counted_by_amounts(offer: Offer, product: Product, claimed: int | None) -> Count:
     """claimed: units per card, as a label says."""
+    cores = offer.amount("nvidia.com/gpucores")
+    if cores and cores % 100 == 0 and not offer.named(Form.MIG):
+        return Count(cores // 100, "resource nvidia.com/gpucores")  # HAMi's units are turns on such cards
     known = max((_by_amount(offer, name, product, claimed) for name in offer.forms), default=0)
     known += sum(_by_partition(offer, name, product) for name in offer.named(Form.PARTITION))
     known += _cards_under_mig(offer, product)

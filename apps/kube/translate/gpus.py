@@ -73,7 +73,7 @@ def read_gpu_facts(
     if not offers:
         return GpuFacts(), Inventory(registers=tuple(registers), handshakes=handshakes)
     main = max(offers, key=lambda offer: _weight(offer, has_agent=agent is not None))
-    told = Told(labels, agent, bool(capacity or allocatable), taken_at)
+    told = Told(labels, annotations, agent, bool(capacity or allocatable), taken_at)
     vendors = [offer.cards.vendor for offer in offers]
     cards = []
     for offer in sorted(offers, key=lambda offer: offer is not main):

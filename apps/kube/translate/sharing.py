@@ -40,6 +40,8 @@ def sharing_of(
             return "time-slicing"
     if register is not None:
         return register.scheduler if shares > 1 or register.scheduler == "volcano-vgpu" else ""
+    if offer.amount("nvidia.com/gpucores") and shares > 1:
+        return "hami"
     by_name = _by_resource(offer, resource)
     if by_name in BY_NATURE or (by_name and shares > 1):
         return by_name

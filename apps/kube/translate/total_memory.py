@@ -18,6 +18,7 @@ SIZES = (
     (re.compile(r"^mthreads\.com/sgpu-memory$"), 512),
     (re.compile(r"^cambricon\.com/.+\.smlu\.vmemory$"), 256),
     (re.compile(r"^gpu\.intel\.com/memory\.max$"), 1 / MIB),
+    (re.compile(r"^(?:nvidia|amd)\.com/gpumem$"), 1),
 )
 """Resource, and MiB in one of its units."""
 INTEL_LABEL = "gpu.intel.com/memory.max"
