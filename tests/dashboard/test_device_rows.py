@@ -104,3 +104,18 @@ def test_physical_and_slots_are_different_numbers(page_of):
     assert "Slots in use 5 of 12" in page
     assert "not divided, 81,920 MiB for all" in page
     assert "7 of 12 slots" in page
+
+
+def test_devices_of_other_vendors_are_round_cells_of_the_grid(cluster, viewer):
+    board = Board(now=time.time())
+    node = board.node("n-1", "CA2")
+    group = DeviceGroup("acme", "acme.example/npu", gpus=(Gpu(0, "NPU-0"), Gpu(1, "NPU-1", healthy=False)))
+    pod = board.pod("ES", node, 0, requests={"acme.example/npu": 1})
+    offer = {**node.allocatable, "acme.example/npu": 2}
+    held = (*node.holdings, Holding(pod.uid, "NPU-0"))
+    node = replace(node, others=(group,), allocatable=offer, holdings=held)
+    make_picture(cluster, replace(board.snapshot(), nodes={"n-1": node}))
+    page = log_in(viewer).get(GRID).content.decode()
+    row = page[page.index('id="n-n-1"') : page.index("</li>", page.index('id="n-n-1"'))]
+    assert row.count('rx="9"') == 3, "two devices, one of them hatched"
+    assert "2 of acme.example/npu beside them" in row

@@ -13,6 +13,8 @@ from itertools import pairwise
 from apps.dashboard.reading.marks import Mark
 from apps.dashboard.reading.occupancy import Bar, Occupancy, Part
 from apps.dashboard.reading.plain import shown
+from apps.planner.inventory import Node
+from apps.planner.ledger_rows import NodeLedger, Standing
 
 CELL = 19
 PITCH = 21
@@ -30,8 +32,9 @@ class Spots:
 
 
 @lru_cache(maxsize=256)
-def spots(numas: tuple[int | None, ...]) -> Spots:
-    """numas: the NUMA node of every GPU in driver order; a gap stands where it changes."""
+def spots(numas: tuple[int | str | None, ...]) -> Spots:
+    """numas: the NUMA node of every GPU in driver order (a word for devices of another kind); a gap stands
+    where it changes."""
     xs, x, before = [], 0.5, None
     for place, numa in enumerate(numas):
         if place and numa != before:
@@ -50,6 +53,29 @@ def _box(kind: str, x: float, width: float = CELL, y: float = TOP, height: float
 @lru_cache(maxsize=4096)
 def _word(kind: str, x: float, text: str, y: float = TOP + HEIGHT / 2 + 3.5) -> str:
     return f'<text class="{kind}" x="{x:g}" y="{y:g}">{shown(text)}</text>'
+
+
+def node_spots(node: Node) -> Spots:
+    """Its GPUs, then its devices of other vendors, each kind set apart."""
+    kinds = tuple(f"{group.resource}" for group in node.others for _ in group.gpus)
+    return spots((*(gpu.numa for gpu in node.gpus), *kinds))
+
+
+def other_cells(ledger: NodeLedger, where: Spots, marks: Mapping[str, Mark]) -> str:
+    """Devices of other vendors: round, since nothing is planned with them."""
+    rows = [row for group in ledger.others for row in group.devices]
+    out = []
+    for x, row in zip(where.xs[len(ledger.devices) :], rows, strict=True):
+        mark = next((marks[one.pod_uid] for one in row.all_takers if one.pod_uid in marks), None)
+        is_open = row.standing is Standing.UNKNOWN or (row.standing is Standing.HELD and not row.takers)
+        kind = f"f{mark.hue}" if mark else "unsure" if is_open else "free" if not row.takers else "quietcell"
+        key = f' data-w="{mark.code}"' if mark else ""
+        out.append(
+            f'<rect class="cell {kind}"{key} x="{x:g}" y="{TOP:g}" width="{CELL}" height="{HEIGHT}" rx="9"/>'
+        )
+        if not row.gpu.healthy:
+            out.append(f'<rect class="bad-h" x="{x:g}" y="{TOP:g}" width="{CELL}" height="{HEIGHT}" rx="9"/>')
+    return "".join(out)
 
 
 def workload_cells(

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from django.utils.safestring import SafeString, mark_safe
 
-from apps.dashboard.drawings.cells import cordon_outline, shade_cells, spots, workload_cells
+from apps.dashboard.drawings.cells import cordon_outline, node_spots, other_cells, shade_cells, workload_cells
 from apps.dashboard.reading.marks import Mark
 from apps.dashboard.reading.nodes import NodeView, group_sizes
 from apps.dashboard.reading.picture import Group
@@ -48,25 +48,27 @@ def columns_class(groups: Sequence[Group]) -> str:
 
 def _width_of(group: Group) -> float:
     names = max(map(len, group.names.short.values()))
-    cells = max(spots(tuple(gpu.numa for gpu in view.node.gpus)).width for view in group.views)
+    cells = max(node_spots(view.node).width for view in group.views)
     return max(names * 6.7, 52) + cells + 62
 
 
 def draw_cells(view: NodeView, brush: Brush) -> str:
     """The inside of a node's SVG in the brush's mode, with its cordon."""
-    where = spots(tuple(gpu.numa for gpu in view.node.gpus))
+    where = node_spots(view.node)
     if brush.mode == "heat":
         cells = shade_cells(view.seats, where, "q", _heat_words(view))
     elif brush.mode == "link":
         cells = shade_cells(view.seats, where, "l", _link_words(view))
     else:
         cells = workload_cells(view.seats, where, brush.marks)
+    if view.ledger.others:
+        cells += other_cells(view.ledger, where, brush.marks if brush.mode == "work" else {})
     return cells + (cordon_outline(where) if view.node.unschedulable else "")
 
 
 def draw_strip(view: NodeView, brush: Brush) -> SafeString:
     """The same cells as a picture of its own, with its content in words."""
-    width = spots(tuple(gpu.numa for gpu in view.node.gpus)).width
+    width = node_spots(view.node).width
     return mark_safe(
         f'<svg class="cells" viewBox="0 0 {width:g} 19" width="{width:g}" height="19" role="img"'
         f' aria-label="{shown(describe(view))}">{draw_cells(view, brush)}</svg>'
@@ -84,6 +86,7 @@ def describe(view: NodeView) -> str:
         words.append("which pod holds which GPU is not told")
     if view.seats.withheld:
         words.append(f"{view.seats.withheld} cut by MIG, not told which")
+    words += [f"{len(one.devices)} of {one.resource} beside them" for one in view.ledger.others]
     if view.seats.bad:
         words.append(f"{len(view.seats.bad)} unhealthy")
     if view.state.word != "ready":
@@ -117,7 +120,7 @@ def _link_words(view: NodeView) -> dict[int, tuple[int, str]]:
 def _row(view: NodeView, brush: Brush, order: int, short: str) -> str:
     node = view.node
     name = shown(node.name)
-    width = spots(tuple(gpu.numa for gpu in node.gpus)).width
+    width = node_spots(node).width
     dim = " is-stale" if view.state.word in ("stale", "not ready") else ""
     chosen = " sel" if node.name == brush.selected else ""
     look = " look" if view.state.word == "drift" else ""

@@ -10,9 +10,10 @@ from apps.dashboard.reading.marks import Mark
 from apps.dashboard.reading.nodes import NodeView
 from apps.dashboard.reading.words import plural
 from apps.planner.inventory import Pod
+from apps.planner.room import deals_by_device
 
 MOST_DRAWN = 512
-WORDS = {"time-slicing": "time-slicing", "mps": "MPS", "hami": "HAMi shares"}
+WORDS = {"time-slicing": "time-slicing", "mps": "MPS"}
 COSTS = {
     "time-slicing": "Slots take turns on the whole GPU (5 to 15 % lost to switching). Memory is not divided: "
     "one pod can take it all.",
@@ -42,9 +43,9 @@ class Sharing:
 
 
 def read_sharing(view: NodeView, marks: Mapping[str, Mark]) -> Sharing | None:
-    """None for a node whose GPUs are not shared in time."""
+    """None for a node whose GPUs are not shared in time; shares of cores and memory are told by device."""
     node = view.node
-    if node.shares_per_gpu <= 1:
+    if node.shares_per_gpu <= 1 or deals_by_device(node):
         return None
     users = [pod for pod in view.pods if not pod.hold and slots_of(view, pod)]
     total, used = node.shares_per_gpu * len(node.gpus), sum(slots_of(view, pod) for pod in users)
