@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from django.conf import settings
+from django.utils.module_loading import import_string
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.exceptions import NotFound, ValidationError
 from rest_framework.request import Request
@@ -89,7 +91,8 @@ class NodeViewSet(_RowsViewSet):
     def retrieve(self, request: Request, name: str) -> Response:
         """One node with its devices and their holders, the link matrix, MIG instances and pods."""
         cluster, row = snapshot_asked(request)
-        tag = tag_of(facts_tag(request, row), row.taken_at)
+        measured_at, readings = import_string(settings.DEVICE_READINGS)(cluster)
+        tag = tag_of(facts_tag(request, row), row.taken_at, measured_at or "")
         if same := unchanged(request, tag):
             return same
         picture = open_snapshot(row)
@@ -97,6 +100,7 @@ class NodeViewSet(_RowsViewSet):
         if node is None:
             raise NotFound(f"{cluster.name} has no node {name!r} in its newest snapshot")
         facts = {**node_detail(picture, node), "cluster": cluster.name, "as_of": as_time(picture.taken_at)}
+        facts["telemetry"] = readings(node)
         return Response(NodeDetailSerializer(facts).data, headers={"ETag": tag})
 
 

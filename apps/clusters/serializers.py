@@ -7,6 +7,7 @@ from rest_framework import serializers
 from apps.accounts.strict import StrictSerializer, Truth
 from apps.clusters.device_facts import STATES
 from apps.clusters.models import Cluster, Snapshot
+from apps.clusters.reading_serializers import DeviceReadingSerializer
 from apps.planner.inventory import Source
 
 INSTANCE_USES = ("free", "held", "unknown")
@@ -243,6 +244,7 @@ class NodeDetailSerializer(NodeSerializer):
     labels = serializers.DictField(child=serializers.CharField())
     taints = TaintSerializer(many=True)
     gpus = GpuSerializer(many=True)
+    telemetry = DeviceReadingSerializer(many=True, help_text="empty without a Prometheus")
     others = GpuSerializer(many=True, help_text="devices of other vendors or kinds")
     unlocated = UnlocatedSerializer(many=True, help_text="counted here, placed on no device")
     strays = StraySerializer(many=True, help_text="a source gives them a device that the node does not have")

@@ -16,12 +16,12 @@ from apps.accounts.strict import checked
 from apps.clusters.api import CLUSTER, facts_tag, snapshot_asked
 from apps.clusters.models import Cluster
 from apps.clusters.queries import cluster_for, open_snapshot
-from apps.planner.inventory import Gpu, Node
+from apps.clusters.reading_serializers import DeviceReadingSerializer
 from apps.telemetry import services
 from apps.telemetry.models import Source
-from apps.telemetry.queries import Telemetry, devices_on, open_telemetry, readings_of
-from apps.telemetry.rows import unit_rows
-from apps.telemetry.serializers import DeviceReadingSerializer, SourceRequestSerializer, SourceSerializer
+from apps.telemetry.queries import devices_on, open_telemetry
+from apps.telemetry.rows import device_row
+from apps.telemetry.serializers import SourceRequestSerializer, SourceSerializer
 
 NAME = OpenApiParameter("cluster", str, OpenApiParameter.PATH, pattern="^[-a-zA-Z0-9_]{1,63}$")
 
@@ -46,7 +46,7 @@ class TelemetryViewSet(GenericViewSet):
             return same
         nodes = sorted(open_snapshot(row).nodes.items())
         pairs = [(node, gpu) for _, node in nodes if name in ("", node.name) for gpu in devices_on(node)]
-        page = [_device(telemetry, node, gpu) for node, gpu in self.paginate_queryset(pairs) or []]
+        page = [device_row(telemetry, node, gpu) for node, gpu in self.paginate_queryset(pairs) or []]
         answer = self.get_paginated_response(DeviceReadingSerializer(page, many=True).data)
         answer["ETag"] = tag
         return answer
@@ -77,12 +77,6 @@ class TelemetryViewSet(GenericViewSet):
             check=check,
         )
         return _told(place)
-
-
-def _device(telemetry: Telemetry | None, node: Node, gpu: Gpu) -> dict[str, Any]:
-    found = readings_of(telemetry, node, [gpu]) if telemetry is not None else {}
-    units = [row for reading in found.values() for row in unit_rows(reading)]
-    return {"node": node.name, "index": gpu.index, "uuid": gpu.uuid, "units": units}
 
 
 def _tag(cluster: Cluster) -> str:

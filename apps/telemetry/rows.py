@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 from django.conf import settings
 
 from apps.clusters.models import Cluster
-from apps.planner.inventory import Node
+from apps.planner.inventory import Gpu, Node
 from apps.prometheus.readings import Unit
-from apps.telemetry.queries import DeviceReading, device_readings
+from apps.telemetry.queries import DeviceReading, Telemetry, devices_on, open_telemetry, readings_of
 
 
-def readings_by_gpu(cluster: Cluster, node: Node) -> dict[str, list[dict[str, Any]]]:
-    """By `Gpu.key`: one row for the GPU, or one per MIG instance of it."""
-    return {key: unit_rows(reading) for key, reading in device_readings(cluster, node).items()}
+def readings_told(cluster: Cluster) -> tuple[datetime | None, Callable[[Node], list[dict[str, Any]]]]:
+    """For what is told of a node: when it was measured, and a row for each of its devices."""
+    telemetry = open_telemetry(cluster)
+    if telemetry is None:
+        return None, lambda node: []
+    return telemetry.taken_at, lambda node: [device_row(telemetry, node, gpu) for gpu in devices_on(node)]
+
+
+def device_row(telemetry: Telemetry | None, node: Node, gpu: Gpu) -> dict[str, Any]:
+    found = readings_of(telemetry, node, [gpu]) if telemetry is not None else {}
+    units = [row for reading in found.values() for row in unit_rows(reading)]
+    return {"node": node.name, "index": gpu.index, "uuid": gpu.uuid, "units": units}
 
 
 def unit_rows(reading: DeviceReading) -> list[dict[str, Any]]:

@@ -244,6 +244,7 @@ TELEMETRY_STALE_SECONDS = 120
 TELEMETRY_WINDOW_MINUTES = env.int("TELEMETRY_WINDOW_MINUTES", default=15)
 TELEMETRY_LEAST_MINUTES = env.int("TELEMETRY_LEAST_MINUTES", default=10)
 TELEMETRY_KEPT_MINUTES = env.int("TELEMETRY_KEPT_MINUTES", default=60)
+DEVICE_READINGS = "apps.telemetry.rows.readings_told"  # asked for what is told of a node
 DEVICE_SIGHTINGS = "apps.telemetry.sightings.sightings_of"  # asked by the watcher: the last source of holders
 LOW_USE_PERCENT = env.float("LOW_USE_PERCENT", default=30)
 

@@ -77,6 +77,8 @@ def test_rest_tells_each_gpu_and_what_is_not_measured(seen, logged_in):
     assert unit["workloads"][0].startswith("work/train")
     assert (unit["total_mib"], unit["minutes_measured"], unit["is_low_use"]) == (81920, 15, False)
     assert unit["not_measured"] == {}
+    node = client.get("/api/v1/nodes/gpu-1/?cluster=east").json()
+    assert node["telemetry"] == body["results"]
 
 
 @pytest.mark.django_db
