@@ -22,7 +22,24 @@ NODE_ANNOTATIONS = (
     "topology.gpu.internal/holders",
     "volcano.sh/node-vgpu-handshake",
 )
-NODE_LABELS = ("nvidia.com/gpu.", "nvidia.com/mig", "amd.com/gpu.", "beta.amd.com/gpu.", "gpu.intel.com/")
+NODE_LABELS = (
+    "nvidia.com/gpu.",
+    "nvidia.com/mig.",
+    "amd.com/gpu.",
+    "beta.amd.com/gpu.",
+    "gpu.intel.com/",
+    "metax-tech.com/gpu.",
+    "hygon.com/dcu.",
+    "aliyun.accelerator/",
+    "cloud.google.com/gke-",
+    "k8s.amazonaws.com/accelerator",
+    "kubernetes.azure.com/",
+    "node.koordinator.sh/",
+    "node.kubernetes.io/",
+    "feature.node.kubernetes.io/",
+    "kubernetes.io/hostname",
+)
+NOT_LABELS = ("nvidia.com/gpu.shared", "gpu.intel.com/i915", "gpu.intel.com/xe")
 DRA = "resource.k8s.io/v1"
 
 
@@ -91,10 +108,6 @@ def _are_of_a_node(found: Mapping[str, Any]) -> bool:
         for key, value in found.items()
         if isinstance(key, str) and isinstance(value, str) and not _is_resource(key)
     )
-
-
-def _is_resource(key: str) -> bool:
-    return key.startswith("gpu.intel.com/") and key.rpartition("/")[2] in ("i915", "xe")
 
 
 def _are_amounts(raw: Json) -> bool:

@@ -183,6 +183,10 @@ def test_a_piece_of_a_node_with_a_register_is_known_by_what_stands_in_it(tmp_pat
         {"status": {"capacity": {"amd.com/gpu": "4"}, "allocatable": {"amd.com/gpu": "4"}}},
         "capacity:\n  amd.com/gpu: 4\n  cpu: 8\n",
         {"amd.com/gpu": "4", "cpu": "8"},
+        {
+            "metadata": {"labels": {"kubernetes.io/hostname": "x"}},
+            "status": {"capacity": {"amd.com/gpu": "4"}},
+        },
     ],
 )
 def test_a_piece_of_a_node_with_amounts(tmp_path, text):

@@ -62,7 +62,9 @@ SPOKEN_VENDORS = {"huawei": "ascend", "kunlunxin": "kunlun", "moorethreads": "mt
 SHARES = re.compile(
     r"(^|[.-])v?(gpu[.-]shared?|vgpu|vgpu-number|sgpu|vmlu|mlu\.share|drs-gcu|vgcu|shared-gcu|vxpu)$"
 )
-PARTITIONS = re.compile(r"^(?:[sdtqc]px_nps\d|.+\.mim-.+|mim-.+|.+-\d+c(?:\.\d+cpu.*)?|.+-vir\d+.*|dcu-(?:share|mig)-.+)$")
+PARTITIONS = re.compile(
+    r"^(?:[sdtqc]px_nps\d|(?:.+\.)?mim-.+|.+-\d+c(?:\.\d+cpu.*)?|.+-vir\d+.*|dcu-(?:share|mig)-.+)$"
+)
 PARTS_BY_THEMSELVES = re.compile(
     r"^(?:koordinator\.sh/|aliyun\.com/gpu-|alibabacloud\.com/gpu-|volcano\.sh/vgpu-|hygon\.com/dcucores$"
     r"|metax-tech\.com/vcore$|mthreads\.com/sgpu-core$|.+\.v[cC]ore$)"
