@@ -106,7 +106,7 @@ def _are_of_a_node(found: Mapping[str, Any]) -> bool:
         or key in NODE_ANNOTATIONS
         or key.startswith(NODE_LABELS)
         for key, value in found.items()
-        if isinstance(key, str) and isinstance(value, str) and not _is_resource(key)
+        if isinstance(key, str) and isinstance(value, str) and key not in NOT_LABELS
     )
 
 
