@@ -34,6 +34,20 @@ class GpuCounts:
     overcommitted: int = 0
 
 
+def counts_to_dict(counts: GpuCounts) -> dict[str, float]:
+    """As the `measure` command answers; amounts in GPUs."""
+    return {
+        "physical": counts.physical,
+        "schedulable": counts.schedulable,
+        "allocated": counts.allocated_milli / 1000,
+        "free": counts.free,
+        "stranded": counts.stranded_milli / 1000,
+        "other_devices": counts.other_devices,
+        "unlocated_pods": counts.unlocated_pods,
+        "overcommitted_units": counts.overcommitted,
+    }
+
+
 def count_gpus(snapshot: Snapshot, pod: Pod | None = None) -> GpuCounts:
     ledgers = [node_ledger(snapshot, node) for node in snapshot.nodes.values() if node.gpus or node.others]
     return sum_ledgers(ledgers, None if pod is None else count_eligible(snapshot, ledgers, pod))

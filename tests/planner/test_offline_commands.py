@@ -131,6 +131,8 @@ def test_a_dump_is_measured_and_planned(tmp_path, capfd):
     plan = answer(capfd, "make_plan", str(dump), goal="free-nodes", max_moves=5)
 
     assert report["idle_milli"] == 4000
+    told = ("physical", "schedulable", "allocated", "free", "stranded", "unlocated_pods")
+    assert [report["gpus"][name] for name in told] == [8, 8, 4, 4, 0, 2]
     assert [(move["source"], move["target"]) for move in plan["moves"]] == [("g1", "g2")]
 
 

@@ -32,7 +32,9 @@ SORTS: Mapping[str, tuple[str, Callable[[NodeView], tuple]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Counts of GPUs. schedulable = physical - cordoned - unready - unhealthy; used_milli of those."""
+    """Counts of GPUs. schedulable = physical - cordoned - unready - unhealthy; used_milli of those.
+
+    others: devices of other vendors, which count nowhere else."""
 
     nodes: int
     models: int
@@ -42,6 +44,7 @@ class Totals:
     unhealthy: int
     used_milli: int
     free: int
+    others: int = 0
 
     @property
     def schedulable(self) -> int:
@@ -133,9 +136,10 @@ def count_totals(views: Iterable[NodeView]) -> Totals:
         physical=sum(view.seats.size for view in views),
         cordoned=sum(view.seats.size for view in views if view.node.unschedulable),
         unready=sum(v.seats.size for v in views if not v.is_schedulable and not v.node.unschedulable),
-        unhealthy=sum(len(view.seats.bad) for view in usable),
+        unhealthy=sum(view.ledger.main.unhealthy + view.ledger.main.withheld for view in usable),
         used_milli=sum(view.used_milli for view in usable),
         free=sum(view.free for view in usable),
+        others=sum(group.physical for view in views for group in view.ledger.others),
     )
 
 

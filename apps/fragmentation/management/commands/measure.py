@@ -8,6 +8,7 @@ from typing import Any
 
 from apps.clusters.answering import OfflineCommand
 from apps.fragmentation.offline import add_source_arguments, open_source, read_workload
+from apps.planner.counting import GpuCounts, count_gpus, counts_to_dict
 from apps.planner.fragmentation import FragmentationReport, measure, report_to_dict
 from apps.planner.mig.measuring import MigReport, measure_mig, mig_report_to_dict
 
@@ -24,16 +25,24 @@ class Command(OfflineCommand):
         wanted = read_workload(options["workload"]) if options["workload"] else None
         report = measure(snapshot, wanted)
         mig = measure_mig(snapshot)
-        answer = {**report_to_dict(report), "mig": mig_report_to_dict(mig)}
+        counts = count_gpus(snapshot)
+        answer = {
+            **report_to_dict(report),
+            "gpus": counts_to_dict(counts),
+            "mig": mig_report_to_dict(mig),
+        }
         if options["json"]:
             self.stdout.write(json.dumps(answer))
         else:
-            self.tell(as_text(report, mig))
+            self.tell(as_text(report, mig, counts))
 
 
-def as_text(report: FragmentationReport, mig: MigReport) -> str:
+def as_text(report: FragmentationReport, mig: MigReport, counts: GpuCounts) -> str:
     gang = report.largest_gang
     lines = [
+        f"GPUs: {counts.physical} physical, {counts.schedulable} schedulable, "
+        f"{counts.allocated_milli / 1000:.2f} allocated, {counts.free} free, "
+        f"{counts.stranded_milli / 1000:.2f} of no use to any pod",
         f"Idle: {report.idle_milli / 1000:.2f} of {report.total_milli / 1000:.0f} GPUs",
         f"Fragmented: {report.fragmentation_milli / 1000:.2f} GPUs ({report.ratio:.1%} of what is idle)",
         *(f"  {name.replace('_', ' ')}: {milli / 1000:.2f}" for name, milli in report.by_cause.items()),
