@@ -107,6 +107,8 @@ def hardware_of(node: Json) -> Hardware | None:
 def _read_hardware(node: Json) -> Hardware | None:
     meta = node["metadata"]
     text = (meta.get("annotations") or {}).get(HARDWARE_ANNOTATION, "")
+    if text == "none":
+        return None  # others hand out what it has, and say so in annotations of their own
     if text:
         name, _, count = text.partition(":")
         model = MODELS[name]

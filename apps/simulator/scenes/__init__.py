@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from apps.simulator.scenes import empty, fragmented, mig, small, whole
+from apps.simulator.scenes import empty, fragmented, mig, mixed, small, whole
 
 Json = dict[str, Any]
 
@@ -13,6 +13,7 @@ SCENES: dict[str, Callable[[], list[Json]]] = {
     "fragmented": fragmented.build,
     "small": small.build,
     "mig": mig.build,
+    "mixed": mixed.build,
     "whole": whole.build,
     "empty": empty.build,
 }
@@ -21,5 +22,12 @@ DEFAULT_SCENE = "fragmented"
 
 def describe_scenes() -> dict[str, str]:
     """Name -> one line about it."""
-    modules = {"fragmented": fragmented, "small": small, "mig": mig, "whole": whole, "empty": empty}
+    modules = {
+        "fragmented": fragmented,
+        "small": small,
+        "mig": mig,
+        "mixed": mixed,
+        "whole": whole,
+        "empty": empty,
+    }
     return {name: (module.__doc__ or "").strip().splitlines()[0] for name, module in modules.items()}

@@ -215,8 +215,15 @@ class SceneBuilder:
         ledger.offers = offers
         return pod
 
+    def hands_out(self, node: str) -> bool:
+        """Whether the simulated kubelet of the node hands out its devices."""
+        return node in self._ledgers
+
     def add_config_map(self, namespace: str, name: str, data: dict[str, str]) -> None:
-        self._others.append({**self._object("v1", "ConfigMap", namespace, name, age_days=60), "data": data})
+        self.add_object("v1", "ConfigMap", namespace, name, data=data)
+
+    def add_object(self, api: str, kind: str, namespace: str, name: str, **body: Any) -> None:
+        self._others.append({**self._object(api, kind, namespace, name, age_days=60), **body})
 
     def put_daemon(self, owner: Owner) -> None:
         """One pod on every node that the owner's selector takes."""
