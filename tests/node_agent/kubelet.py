@@ -54,7 +54,6 @@ class Kubelet:
 
     def __init__(self, socket):
         self.pods, self.offered, self.before_answer = [], (), lambda: None
-        self.authorities = []
         self.server = grpc.server(ThreadPoolExecutor(2))
         handlers = {"List": self._list, "GetAllocatableResources": self._allocatable}
         methods = {name: grpc.unary_unary_rpc_method_handler(call) for name, call in handlers.items()}

@@ -10,16 +10,18 @@ from tests.node_agent.machine import UUIDS
 
 GPU = "nvidia.com/gpu"
 PART = Part("MIG-0c9d1111-2a3b-5c4d-8e6f-000000000001", "3g.40gb", 2, 4, 40192)
+OTHER = Part("MIG-0c9d2222-2a3b-5c4d-8e6f-000000000002", "3g.40gb", 1, 0, 40192)
 
 
 def test_the_console_reads_the_holders_that_the_kubelet_told(machine):
-    machine.library.cards[3].parts = [PART]
+    machine.library.cards[3].parts = [OTHER, PART]
     machine.add_pod("train", gpus=2)
     machine.add_pod("serve", gpus=0, namespace="team-b")
+    machine.add_pod("storage", gpus=0)
     machine.give(
         pod("train", container("main", devices(GPU, UUIDS[1], UUIDS[0])), container("sidecar")),
         pod("serve", container("web", devices("nvidia.com/mig-3g.40gb", PART.uuid)), namespace="team-b"),
-        pod("storage", container("disk", devices("example.com/disk", "GPU-of-another-kind"))),
+        pod("storage", container("disk", devices("example.com/disk", UUIDS[2]))),
     )
     assert machine.agent.step()
     node = machine.read_by_console()
@@ -67,14 +69,17 @@ def test_a_share_of_unknown_size_is_left_out_and_said(machine, caplog):
 
 
 def test_devices_given_by_claims_are_found_by_their_names_and_one_claim_is_shared_by_its_pods(machine):
-    machine.library.cards[3].parts = [PART]
+    machine.library.cards[3].parts = [OTHER, PART]
     machine.library.cards[0].minor, machine.library.cards[1].minor = 1, 0
     for name in ("alone", "left", "right"):
         machine.add_pod(name, gpus=0)
     machine.give(
         pod("alone", container("main", claims=[claimed("mine", "gpu-1", "gpu-3-mig-3g40gb-9-4")])),
         pod("left", container("main", claims=[claimed("ours", "gpu-0")]), container("log")),
-        pod("right", container("main", claims=[claimed("ours", "gpu-0"), claimed("x", "net-0", driver="n")])),
+        pod(
+            "right",
+            container("main", claims=[claimed("ours", "gpu-0"), claimed("x", "gpu-2", driver="other")]),
+        ),
     )
     machine.agent.step()
     assert machine.holders() == {
@@ -93,7 +98,7 @@ def test_devices_given_by_claims_are_found_by_their_names_and_one_claim_is_share
     ],
 )
 def test_other_plugins_ids_are_understood(machine, device, where):
-    machine.library.cards[3].parts = [PART]
+    machine.library.cards[3].parts = [OTHER, PART]
     machine.add_pod("train")
     machine.give(pod("train", container("main", devices(GPU, device))))
     machine.agent.step()
