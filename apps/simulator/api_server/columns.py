@@ -11,6 +11,7 @@ from typing import Any
 
 from apps.simulator.api_server.ages import age_of, human
 from apps.simulator.api_server.kinds import Kind
+from apps.simulator.api_server.workload_rules import claim_state
 
 Json = dict[str, Any]
 Cells = Callable[[Json], list[Any]]
@@ -269,6 +270,7 @@ COLUMNS: dict[str, tuple[str, Cells]] = {
     "clusterroles.rbac.authorization.k8s.io": _ROLE,
     "rolebindings.rbac.authorization.k8s.io": _BINDING,
     "clusterrolebindings.rbac.authorization.k8s.io": _BINDING,
+    "resourceclaims.resource.k8s.io": ("Name State Age", _of(name, claim_state, age)),
     "resourceslices.resource.k8s.io": (
         "Name Node Driver Pool Age",
         _of(name, _at("spec", "nodeName"), _at("spec", "driver"), _at("spec", "pool", "name"), age),

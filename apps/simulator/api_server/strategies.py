@@ -13,7 +13,7 @@ from apps.simulator.api_server.pod_rules import check_pod_status, check_pod_upda
 from apps.simulator.api_server.quantities import is_whole
 from apps.simulator.api_server.statuses import Cause, bad_value, forbidden_value, invalid
 from apps.simulator.api_server.webhook_rules import default_webhooks, webhook_causes
-from apps.simulator.api_server.workload_rules import default_claim, job_causes, workload_causes
+from apps.simulator.api_server.workload_rules import CLAIM_DEFAULTS, job_causes, workload_causes
 
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 NODE_INFO = (
@@ -148,7 +148,7 @@ DEFAULTS = {
     "mutatingwebhookconfigurations.admissionregistration.k8s.io": default_webhooks,
     "validatingwebhookconfigurations.admissionregistration.k8s.io": default_webhooks,
     "priorityclasses.scheduling.k8s.io": _default_priority_class,
-    "resourceclaims.resource.k8s.io": default_claim,
+    **CLAIM_DEFAULTS,
     "secrets": lambda secret: secret.setdefault("type", "Opaque"),
 }
 

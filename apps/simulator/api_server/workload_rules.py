@@ -39,11 +39,30 @@ def _template_causes(template: dict[str, Any]) -> list[Cause]:
     return [required("spec.template.spec.containers", "")]
 
 
+def claim_state(claim: dict[str, Any]) -> str:
+    """As kubectl prints it."""
+    words = ["deleted"] if claim["metadata"].get("deletionTimestamp") else []
+    status = claim.get("status") or {}
+    if "allocation" in status:
+        words += ["allocated", *(["reserved"] if status.get("reservedFor") else [])]
+    return ",".join(words or ["pending"])
+
+
 def default_claim(claim: dict[str, Any]) -> None:
     """A request for devices means exactly one unless it says otherwise."""
     for request in claim.get("spec", {}).get("devices", {}).get("requests", ()):
-        exactly = request.get("exactly")
-        if isinstance(exactly, dict):
-            exactly.setdefault("allocationMode", "ExactCount")
-            if exactly["allocationMode"] == "ExactCount":
-                exactly.setdefault("count", 1)
+        for wanted in (request.get("exactly"), *request.get("firstAvailable", ())):
+            if isinstance(wanted, dict):
+                wanted.setdefault("allocationMode", "ExactCount")
+                if wanted["allocationMode"] == "ExactCount":
+                    wanted.setdefault("count", 1)
+
+
+def default_claim_template(template: dict[str, Any]) -> None:
+    default_claim({"spec": template.get("spec", {}).get("spec", {})})
+
+
+CLAIM_DEFAULTS = {
+    "resourceclaims.resource.k8s.io": default_claim,
+    "resourceclaimtemplates.resource.k8s.io": default_claim_template,
+}

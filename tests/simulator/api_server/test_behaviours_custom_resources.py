@@ -145,7 +145,14 @@ def test_device_slices_and_claims_keep_their_structure(api):
     assert stored == whole
     result = {"driver": "gpu.nvidia.com", "pool": "n1", "device": "gpu-0", "request": "gpu"}
     status = {"allocation": {"devices": {"results": [result]}, "nodeSelector": selector}}
+    table = "application/json;as=Table;g=meta.k8s.io;v=v1"
+    assert api.get(claims, accept=table).json["rows"][0]["cells"][:2] == ["c", "pending"]
     assert api.patch(f"{claims}/c/status", {"status": status}).json["status"] == status
+    assert api.get(claims, accept=table).json["rows"][0]["cells"][:2] == ["c", "allocated"]
+    template = {"metadata": {"name": "t"}, "spec": {"spec": claim["spec"]}}
+    templates = f"{base}/namespaces/default/resourceclaimtemplates"
+    made = api.post(templates, template).json["spec"]["spec"]["devices"]["requests"][0]
+    assert made["exactly"] == whole
 
 
 def test_a_deleted_definition_takes_its_objects_along(api, widgets):

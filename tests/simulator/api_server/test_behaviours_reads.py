@@ -231,6 +231,8 @@ COLUMNS = {
     "/apis/rbac.authorization.k8s.io/v1/clusterroles": "Name,Created At",
     "/apis/rbac.authorization.k8s.io/v1/rolebindings": "Name,Role,Age,Users*,Groups*,ServiceAccounts*",
     "/apis/resource.k8s.io/v1/resourceslices": "Name,Node,Driver,Pool,Age",
+    "/apis/resource.k8s.io/v1/resourceclaims": "Name,State,Age",
+    "/apis/resource.k8s.io/v1/resourceclaimtemplates": "Name,Age",
     "/apis/resource.k8s.io/v1/deviceclasses": "Name,Age",
 }
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
