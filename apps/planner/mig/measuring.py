@@ -12,7 +12,8 @@ from apps.planner.inventory import Gpu, Node
 from apps.planner.mig.catalogue import UnknownModel, find_model
 from apps.planner.mig.layouts import Cut, how_many_more, uncut_slices, why_illegal
 from apps.planner.mig.models import MigModel
-from apps.planner.mig.nodes import asked_profiles, offered_profiles
+from apps.planner.mig.nodes import offered_profiles
+from apps.planner.mig.use import read_use
 from apps.planner.rooms import is_open_node
 from apps.planner.snapshot import Snapshot
 
@@ -50,13 +51,11 @@ def measure_mig(snapshot: Snapshot) -> MigReport:
     idle: Counter[str] = Counter()
     for name in sorted(snapshot.nodes):
         node = snapshot.nodes[name]
-        offered = Counter(offered_profiles(node))
+        offered = offered_profiles(node)
         if not is_open_node(node) or not (offered or any(gpu.instances for gpu in node.gpus)):
             continue
-        for pod in snapshot.pods_on(name):
-            if not pod.hold:
-                offered.subtract(asked_profiles(pod))
-        idle.update({profile: number for profile, number in offered.items() if number > 0})
+        if offered:
+            idle.update(read_use(node, snapshot.pods_on(name)).idle)
         _measure_node(report, node)
     report.idle = dict(sorted(idle.items()))
     more: Counter[str] = Counter()

@@ -83,7 +83,17 @@ class NodeUse:
 
     @property
     def idle(self) -> dict[str, int]:
+        """What nobody asked for. Where layouts are known, an instance of a failed GPU is never idle, even if
+        something still offers it."""
         left = {name: number - self.asked.get(name, 0) for name, number in self.offered.items()}
+        if any(gpu.is_cut and not gpu.healthy for gpu in self.gpus):
+            sound = Counter(
+                one.profile
+                for gpu in self.gpus
+                for one in gpu.instances
+                if gpu.healthy and one.use is not Use.HELD
+            )
+            left = {name: min(number, sound[name]) for name, number in left.items()}
         return {name: number for name, number in left.items() if number > 0}
 
 
@@ -208,6 +218,8 @@ class _Reading:
         return known.memory_slices if known else 1
 
     def _more(self, gpu: Gpu) -> tuple[Mapping[str, int] | None, str]:
+        if not gpu.healthy:
+            return None, "unhealthy"
         if self.model is None:
             return None, "no placement table for this model"
         if any(one.start_slice is None for one in gpu.instances):

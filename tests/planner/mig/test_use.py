@@ -7,6 +7,7 @@ import pytest
 from apps.planner.inventory import Gpu, MigInstance
 from apps.planner.mig.changing import Stage, read_change
 from apps.planner.mig.demand import list_demand
+from apps.planner.mig.measuring import measure_mig
 from apps.planner.mig.use import Use, is_capable, read_use
 from tests.planner.mig.drawing import mig_cluster, wanting
 
@@ -33,6 +34,19 @@ def test_held_free_and_uncut_stand_where_they_are():
     assert use.gpus[0].more["2g.10gb"] == 0
     assert (use.gpus[1].is_cut, use.gpus[1].use) == (False, Use.FREE)
     assert use.idle == {"1g.5gb": 1}
+
+
+def test_instances_of_a_failed_gpu_are_neither_idle_nor_room_for_others():
+    drawn_so = {"n1": ["1g@0:a 1g@1 1g@2", "1g@0 2g@2"]}
+    whole = mig_cluster(drawn_so)
+    gpus = whole.nodes["n1"].gpus
+    failed = mig_cluster(drawn_so, facts={"n1": {"gpus": (replace(gpus[0], healthy=False), gpus[1])}})
+    assert use_of(whole).idle == {"1g.5gb": 3, "2g.10gb": 1}
+    assert use_of(failed).idle == {"1g.5gb": 1, "2g.10gb": 1}
+    assert (use_of(failed).gpus[0].more, use_of(failed).gpus[0].trouble) == (None, "unhealthy")
+    assert measure_mig(failed).idle == {"1g.5gb": 1, "2g.10gb": 1}
+    idle = {one.profile: (one.idle, one.more) for one in list_demand(failed, [use_of(failed)])}
+    assert idle["1g.5gb"] == (1, use_of(whole).gpus[1].more["1g.5gb"])
 
 
 @pytest.mark.parametrize(
