@@ -1,6 +1,8 @@
 """When the agent writes, what it may write, and what it does when it cannot."""
 
 import json
+import os
+import signal
 import threading
 
 import pynvml
@@ -135,6 +137,17 @@ def test_a_machine_without_the_library_says_so_and_exits_1(machine, monkeypatch,
     monkeypatch.setattr(machine.library, "nvmlInitWithFlags", lambda _: pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
     assert main(["--once", *places(machine)], environment(machine)) == 1
     assert "NVML cannot be opened: NVML Shared Library Not Found" in capsys.readouterr().err
+
+
+def test_told_to_stop_it_finishes_its_look_and_ends_well(machine):
+    machine.kubelet.before_answer = lambda: os.kill(os.getpid(), signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        assert main(places(machine), environment(machine)) == 0
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert len(machine.patches()) == 1
 
 
 def places(machine):
