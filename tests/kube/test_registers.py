@@ -82,12 +82,12 @@ def test_modes_and_models_stay_as_they_are_written():
         "GPU-x,8,24576,100,A10,0,true,-1,mig:",
         "GPU-x,99999999,24576,100,A10,0,true:",
         '[{"id": "GPU-x", "count": 8, "devmem": "much", "health": true}]',
-        '[{"id": "GPU-x", "devmem": 1, "health": true}]',
+        '[{"id": "GPU-x", "devmem": 1, "health": true}, {"id": "GPU-y", "count": 1}]',
         '[{"id": "GPU-x", "count": 8, "health": "true"}]',
     ],
 )
 def test_a_record_that_lacks_something_is_there_and_not_healthy(row):
-    ((record,), _) = read(row)
+    (record, *_), _ = read(row)
     assert (record.uuid, record.is_whole, record.healthy, record.memory) == ("GPU-x", False, False, None)
 
 
@@ -230,3 +230,21 @@ def test_whether_a_plugin_lives(text, offered, at, alive):
 def test_a_time_with_its_zone_is_that_moment():
     (found,) = read_handshakes({"hami.io/node-handshake": "Reported 2026-05-29 04:26:40 +0800 CST"}).values()
     assert (found.family, found.at) == ("nvidia", ASKED)
+
+
+def test_a_register_that_tells_no_units_at_all_is_whole():
+    text = json.dumps([{"id": f"N-{n}", "index": n, "devmem": 32768, "health": True} for n in range(2)])
+    records, is_cut = read(text)
+    assert [(one.uuid, one.units, one.healthy) for one in records] == [
+        ("N-0", None, True),
+        ("N-1", None, True),
+    ]
+    assert not is_cut
+    assert not any(one.healthy for one in read(text[:-8])[0])
+
+
+def test_a_register_that_yaml_folded_is_the_same():
+    folded = SEVEN.replace(":GPU", ":\n  GPU").replace("NVIDIA A10,1,false", "NVIDIA\n  A10,1,false")
+    records, is_cut = read(folded)
+    assert [(one.uuid, one.healthy) for one in records] == [("GPU-a1", True), ("GPU-a2", False)]
+    assert not is_cut

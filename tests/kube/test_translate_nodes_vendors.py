@@ -342,3 +342,15 @@ def test_cores_and_memory_that_hami_offers_tell_of_the_cards_behind_its_units():
     found = read(raw_node(amounts))
     assert facts(found)[2:5] == (2, 10, "hami")
     assert {gpu.memory_mib for gpu in found.gpus} == {24564}
+
+
+def test_koordinator_deals_out_the_cards_of_the_plugin_beside_it():
+    amounts = {
+        "koordinator.sh/gpu-core": "200",
+        "koordinator.sh/gpu-memory": "128Gi",
+        "koordinator.sh/gpu.shared": "200",
+        "metax-tech.com/sgpu": "32",
+    }
+    found = read(raw_node(amounts))
+    assert (found.vendor, len(found.gpus), found.others) == ("metax", 2, ())
+    assert {gpu.memory_mib for gpu in found.gpus} == {65536}

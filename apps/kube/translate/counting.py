@@ -27,7 +27,7 @@ INTEL_DEVICE = re.compile(
 INTEL_CARDS = ("gpu.intel.com/cards", "gpu.intel.com/gpu-numbers")
 AMD_COUNTED = ("beta.amd.com/gpu.vram.", "beta.amd.com/gpu.family.", "beta.amd.com/gpu.cu-count.")
 UNITS_PER_CARD = (
-    (re.compile(r"^koordinator\.sh/gpu(?:-core|-memory-ratio)?$"), 100),
+    (re.compile(r"^koordinator\.sh/gpu(?:-core|-memory-ratio|[.-]shared)?$"), 100),
     (re.compile(r"^volcano\.sh/vgpu-cores$"), 100),
     (re.compile(r"^hygon\.com/dcucores$"), 100),
     (re.compile(r"^metax-tech\.com/vcore$"), 100),

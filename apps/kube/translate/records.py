@@ -90,7 +90,7 @@ def read_colon_record(row: str, *, is_volcano: bool = False) -> Record:
     )
 
 
-def read_json_record(found: object) -> Record:
+def read_json_record(found: object, *, needs_units: bool = True) -> Record:
     """HAMi leaves out what is zero, so a missing health is not healthy. MetaX has names of its own."""
     if not isinstance(found, dict):
         return Record(form="json", is_whole=False)
@@ -107,7 +107,7 @@ def read_json_record(found: object) -> Record:
     health = told.get("health", told.get("healthy", False))
     is_whole = (
         bool(uuid)
-        and read["units"] is not None
+        and (read["units"] is not None or not needs_units)
         and isinstance(health, bool)
         and numa is not None
         and all(read[name] is not None for name, value in numbers.items() if value is not None)

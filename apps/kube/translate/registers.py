@@ -138,7 +138,9 @@ def _cut(last: Record, tail: str) -> Record:
 
 def _json_records(text: str) -> tuple[list[Record], bool]:
     found, rest = _json_entries(text)
-    records = [read_json_record(entry) for entry in found]
+    # Where no record at all tells its units, nobody deals the cards out by number.
+    tells_units = any(isinstance(one, dict) and ("count" in one or "totalDevCount" in one) for one in found)
+    records = [read_json_record(entry, needs_units=tells_units or bool(rest)) for entry in found]
     if any(record.index is not None for record in records):
         records = [replace(one, index=0) if one.is_whole and one.index is None else one for one in records]
     if any(record.numa is not None for record in records):

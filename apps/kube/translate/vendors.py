@@ -53,6 +53,8 @@ VENDORS_BY_DOMAIN = {
     "aws.amazon.com": "aws",
     "google.com": "google",
     "qualcomm.com": "qualcomm",
+    "baidu.com": "kunlun",
+    "metax.com": "metax",
 }
 """Who makes the cards behind a domain. Plugins of these clouds and schedulers deal out NVIDIA's cards,
 unless the node says otherwise (`KOORDINATOR_VENDOR`)."""
@@ -175,6 +177,9 @@ def _join_parts(forms: dict[Cards, dict[str, Form]]) -> None:
         kinds = [one for one in forms if one.vendor == cards.vendor and one.kind]
         only_parts = all(form is Form.PART for form in forms[cards].values())
         koordinators = all(name.startswith(KOORDINATOR) for name in forms[cards])
+        if koordinators and not kinds:
+            # It names no vendor on the node: it deals out the cards that another plugin offers there.
+            kinds = [one for one in forms if one != cards]
         if len(kinds) == 1 and (only_parts or koordinators):
             forms[kinds[0]].update(forms.pop(cards))
 
