@@ -27,21 +27,14 @@ from apps.kube.translate.demand import (
 from apps.kube.translate.device_book import DeviceBook
 from apps.kube.translate.unreadable import UNREADABLE, Raw, opened, place_of
 from apps.kube.translate.values import child, clean, texts
-from apps.kube.translate.wishes import ContainerWish, is_part, read_wishes, silent
+from apps.kube.translate.wishes import OF_NO_NODE, ContainerWish, is_part, read_wishes, silent
 from apps.planner.inventory import HeldDevice, Pod, Source
-from apps.planner.resources import counts_devices, effective_requests
+from apps.planner.resources import counts_devices, effective_requests, is_device_resource
 from apps.planner.snapshot import Snapshot
 
 MIG = re.compile(r"^nvidia\.com/mig-(\d)g\.")
 ASCEND_TEMPLATE = re.compile(r"^vir(?P<cores>\d+)(?:_(?P<cpus>\d+)c)?(?:_(?P<gib>\d+)g)?")
-COUNTED_AS_DEVICES = (
-    "aliyun.com/gpu-mem",
-    "volcano.sh/gpu-memory",
-    "koordinator.sh/gpu",
-    "koordinator.sh/gpu.shared",
-    "koordinator.sh/gpu-shared",
-)
-"""The amount by which these schedulers give devices out is all that such a pod asks for."""
+COUNTED_AS_DEVICES = ("koordinator.sh/gpu.shared", "koordinator.sh/gpu-shared", "aws.amazon.com/neuroncore")
 IMPLICIT_CLASS = "deviceclass.resource.kubernetes.io/"
 
 
@@ -111,14 +104,24 @@ def pod_answer(
 
 
 def _devices_only(requests: Mapping[str, int]) -> dict[str, int]:
-    return {
-        name: amount
-        for name, amount in sorted(requests.items())
-        if name in COUNTED_AS_DEVICES
-        or name.startswith(IMPLICIT_CLASS)
-        or MIG.match(name)
-        or (counts_devices(name) and not is_part(name))
-    }
+    """Counts of devices. Where a scheduler gives devices out by their memory or cores alone (gpushare,
+    Koordinator), these are all that a pod asks for."""
+    asked = {name: amount for name, amount in sorted(requests.items()) if _is_of_devices(name)}
+    counts = {name: amount for name, amount in asked.items() if _is_count(name)}
+    return counts or {name: amount for name, amount in asked.items() if not OF_NO_NODE.match(name)}
+
+
+def _is_of_devices(resource: str) -> bool:
+    return is_device_resource(resource) or resource.startswith(IMPLICIT_CLASS)
+
+
+def _is_count(resource: str) -> bool:
+    return bool(
+        resource in COUNTED_AS_DEVICES
+        or resource.startswith(IMPLICIT_CLASS)
+        or MIG.match(resource)
+        or (counts_devices(resource) and not is_part(resource))
+    )
 
 
 def _other_counts(
@@ -129,8 +132,8 @@ def _other_counts(
         "containers_with_gpu": sum(1 for wish in wishes if wish.counts and not wish.is_init),
     }
     later = effective_requests(
-        [wish.counts for wish in wishes if not wish.is_init],
-        [(wish.counts, True) for wish in wishes if wish.is_sidecar],
+        [wish.devices for wish in wishes if not wish.is_init],
+        [(wish.devices, True) for wish in wishes if wish.is_sidecar],
     )
     if _devices_only(later) != effective:
         found["after_init"] = _devices_only(later)
@@ -149,8 +152,8 @@ def _other_counts(
 
 def _peak(wishes: tuple[ContainerWish, ...]) -> dict[str, int]:
     return effective_requests(
-        [wish.counts for wish in wishes if not wish.is_init],
-        [(wish.counts, wish.is_sidecar) for wish in wishes if wish.is_init],
+        [wish.devices for wish in wishes if not wish.is_init],
+        [(wish.devices, wish.is_sidecar) for wish in wishes if wish.is_init],
     )
 
 
@@ -260,4 +263,7 @@ def _held_now(pod: Pod, answer: Mapping[str, Any]) -> int | float:
     share = answer["card_share"] or answer["fraction"]
     if share:
         return float(share)
+    if pod.devices and all(held.milli is not None for held in pod.devices if not held.claim):
+        by_card = {(held.uuid or held.index, held.container): held.milli or 1000 for held in pod.devices}
+        return sum(by_card.values()) / 1000
     return len({held.uuid or held.index for held in pod.devices})

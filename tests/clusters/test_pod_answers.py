@@ -64,6 +64,20 @@ def test_what_a_webhook_would_add_stands_beside_what_is_stored(answer):
     ]
 
 
+@pytest.mark.parametrize(
+    "amounts",
+    [
+        {"aliyun.com/gpu-mem": 6},
+        {"koordinator.sh/gpu-core": 30, "koordinator.sh/gpu-memory-ratio": 30},
+        {"aws.amazon.com/neuroncore": 4},
+    ],
+)
+def test_parts_of_devices_are_all_that_some_schedulers_are_asked_for(answer, amounts):
+    found = only(answer(asks({"name": "c", "resources": {"limits": {**amounts, "cpu": 1}}})))
+    assert found["effective"] == amounts
+    assert "after_init" not in found
+
+
 def test_a_fraction_is_no_resource(answer):
     notes = {"gpu-fraction": "0.25", "gpu-fraction-container-name": "init"}
     found = only(answer(pod("p", gpus=0, on="n", annotations=notes)))
