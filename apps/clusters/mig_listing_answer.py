@@ -19,6 +19,7 @@ from apps.planner.mig.catalogue import MODELS, warn_about
 from apps.planner.mig.layouts import Cut, uncut_slices, why_illegal
 from apps.planner.mig.models import MigModel
 from apps.planner.mig.reaching import find_way, what_fits
+from apps.planner.mig.use import plain_profiles
 
 Json = dict[str, Any]
 CUT = "The text ends within a row: more may stand on the device than is read here."
@@ -99,7 +100,8 @@ def _is_whole(rows: Mapping[str, ListedProfile], model: MigModel | None) -> bool
     """Whether the smallest and the largest profile of some model stand in it: older drivers know fewer in
     between, but a piece of a listing lacks an end."""
     for one in [model] if model else MODELS.values():
-        sizes = sorted(one.profiles, key=lambda profile: (profile.memory_slices, profile.compute_slices))
+        plain = [one.by_name[name] for name in plain_profiles(one)]
+        sizes = sorted(plain, key=lambda profile: (profile.memory_slices, profile.compute_slices))
         if set(rows) <= set(one.by_name) and {sizes[0].name, sizes[-1].name} <= set(rows):
             return True
     return False

@@ -265,6 +265,19 @@ TABLE = """\
 """
 
 
+@pytest.mark.parametrize("model", MODELS.values(), ids=list(MODELS))
+def test_each_models_own_listing_is_known_by_its_profiles(model):
+    rows = [
+        f"|   0  MIG {one.name}  {one.number or 0}  {one.most}/{one.most}  {one.memory_gib or one.memory_gb:.2f}"
+        f"  No  {one.multiprocessors or 1}  0  0  |"
+        for one in model.profiles
+    ]
+    answer = read("\n".join(rows))
+    assert (answer["model"], answer["complete"]) == (model.name, True)
+    assert [one for one in answer["warnings"] if "the table of" in one] == []
+    assert read("\n".join(rows[:1]))["complete"] is False
+
+
 def test_the_table_tells_model_profiles_and_users():
     answer = read(TABLE)
     assert (answer["model"], answer["mig_mode"]) == ("A100-40GB", {"0": True})
