@@ -204,12 +204,11 @@ def _containers(wishes: tuple[ContainerWish, ...], devices: tuple[HeldDevice, ..
 def _given(devices: tuple[HeldDevice, ...], wishes: tuple[ContainerWish, ...]) -> dict[str, Any]:
     if not devices:
         return {"devices": []}
-    cards = {held.uuid or f"#{held.index}" for held in devices}
+    cards = {_card(held) for held in devices}
     memory: dict[str, int] = {}
     for held in devices:
         if held.memory_mib is not None:
-            card = held.uuid or f"#{held.index}"
-            memory[card] = memory.get(card, 0) + held.memory_mib
+            memory[_card(held)] = memory.get(_card(held), 0) + held.memory_mib
     asked = [wish.memory_mib for wish in wishes if wish.memory_mib]
     return {
         "devices": [_device(held) for held in devices],
@@ -218,6 +217,11 @@ def _given(devices: tuple[HeldDevice, ...], wishes: tuple[ContainerWish, ...]) -
         "mem_mib": memory,
         **({"asked_mib": max(asked)} if asked else {}),
     }
+
+
+def _card(held: HeldDevice) -> str:
+    """The best name that anybody tells: its UUID, its number on the node, the driver's own word."""
+    return held.uuid or (f"#{held.index}" if held.index is not None else held.part)
 
 
 def _device(held: HeldDevice) -> dict[str, Any]:
@@ -264,6 +268,6 @@ def _held_now(pod: Pod, answer: Mapping[str, Any]) -> int | float:
     if share:
         return float(share)
     if pod.devices and all(held.milli is not None for held in pod.devices if not held.claim):
-        by_card = {(held.uuid or held.index, held.container): held.milli or 1000 for held in pod.devices}
+        by_card = {(_card(held), held.container): held.milli or 1000 for held in pod.devices}
         return sum(by_card.values()) / 1000
-    return len({held.uuid or held.index for held in pod.devices})
+    return len({_card(held) for held in pod.devices})

@@ -79,7 +79,8 @@ def _row(pod: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _device(one: dict[str, Any]) -> str:
-    name = one["uuid"] or (f"number {one['index']}" if one["index"] is not None else "an unnamed device")
+    number = f"number {one['index']}" if one["index"] is not None else ""
+    name = one["uuid"] or number or one.get("part") or "an unnamed device"
     return f"{name} ({one['profile']})" if one["profile"] else str(name)
 
 

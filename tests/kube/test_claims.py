@@ -256,7 +256,7 @@ def test_a_part_of_a_cards_memory_is_a_share():
 def test_a_device_that_no_slice_names_is_held_all_the_same():
     found = snapshot([slice_of(gpu(0))], [claim("c", "gpu-9", users=["a"])], [user("a", "c")])
     (held,) = found.pods["uid-a"].devices
-    assert (held.uuid, held.part) == ("", "gpu-9")
+    assert (held.uuid, held.part) == ("", "node-a/gpu-9")
 
 
 def template(name, *requests, constraints=()):

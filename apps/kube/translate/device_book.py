@@ -151,7 +151,8 @@ def _held_device(claim: Claim, result: Result, place: tuple[Card, SlicedDevice] 
     resource = resource_of(result.driver)
     if place is None:
         # The allocation stands, though nobody says which device its name means.
-        return HeldDevice(Source.DRA, resource=resource, part=result.device, claim=claim.key)
+        name = f"{result.pool}/{result.device}"
+        return HeldDevice(Source.DRA, resource=resource, part=name, claim=claim.key)
     card, device = place
     memory = result.memory_mib
     if memory is None and device.is_part and device.capacity.get("memory"):

@@ -134,7 +134,8 @@ class _Told:
         return Holding(pod.uid, device, milli or 0, memory, held.container, held.source)
 
     def _say_missing(self, pod: Pod, held: HeldDevice) -> None:
-        name = held.uuid or (f"number {held.index}" if held.index is not None else "without a name")
+        number = f"number {held.index}" if held.index is not None else ""
+        name = held.uuid or number or held.part or "without a name"
         who = SOURCE_WORDS[held.source]
         why = (
             "this node has no such device"
