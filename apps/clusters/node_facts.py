@@ -84,6 +84,7 @@ def _topology(node: Node) -> dict[str, Any] | None:
         "links": [list(row) for row in found.links],
         "nics": [{"name": name, "numa": numa} for name, numa in found.nics],
         "nic_links": [list(row) for row in found.nic_links],
+        "complete": found.complete,
         "source": found.source,
         "observed_at": as_time(found.observed_at),
     }

@@ -65,6 +65,21 @@ def knows_links(node: Node) -> bool:
     return all(len(row) == len(node.gpus) for row in node.topology.links)
 
 
+def knows_every_link(node: Node) -> bool:
+    """Whether the matrix says of each pair how it is tied: no cell is missing or a word never seen."""
+    return knows_links(node) and node.topology is not None and _has_no_gap(node.topology.links)
+
+
+@lru_cache(maxsize=4096)
+def _has_no_gap(links: Codes) -> bool:
+    return all(
+        link_class(code) is not LinkClass.UNKNOWN
+        for a, row in enumerate(links)
+        for b, code in enumerate(row)
+        if a != b
+    )
+
+
 def best_group(
     node: Node, free_indexes: Iterable[int], count: int, wanted: LinkClass | None = None
 ) -> tuple[int, ...] | None:

@@ -14,6 +14,7 @@ from apps.accounts.models import Role
 from apps.dashboard.reading.measures import Measures
 from apps.dashboard.reading.picture import count_totals, view_nodes
 from apps.planner.fragmentation import measure
+from apps.planner.inventory import Topology
 from tests.dashboard.conftest import log_in, make_cluster, make_person, make_picture
 from tests.dashboard.pictures import Board, forty_nodes
 
@@ -309,3 +310,30 @@ def test_what_is_schedulable_is_held_free_whole_or_in_cut_and_shared_gpus(viewer
     assert "3 free, 1 whole" in page
     assert measure(snapshot).free_nodes == {"3": 1}
     assert re.search(r"Workloads, by GPUs held.*lora-sweep MIG", page), "instances are no GPUs"
+
+
+def test_a_cut_matrix_is_shown_with_its_gaps_and_nothing_made_up(viewer, cluster):
+    snapshot = forty_nodes(time.time()).snapshot()
+    node = snapshot.nodes["a100-14"]
+    links = tuple(
+        tuple(
+            "X" if a == b else "" if 7 in (a, b) else "NV12" if a // 4 == b // 4 else "SYS" for b in range(8)
+        )
+        for a in range(8)
+    )
+    nics = (("mlx5_0", 0), ("mlx5_1", None))
+    cut = replace(
+        node,
+        topology=Topology(links, nics, (("PIX", ""),) * 8, source="text", complete=False),
+        gpus=tuple(replace(gpu, numa=gpu.index // 4) for gpu in node.gpus),
+    )
+    make_picture(cluster, replace(snapshot, nodes={**snapshot.nodes, "a100-14": cut}))
+    response = log_in(viewer).get(f"{GRID}nodes/a100-14/")
+    page, raw = text_of(response), response.content.decode()
+    assert "Incomplete. The table is cut or damaged: 7 pairs of GPUs have an unknown link." in page
+    assert "Topology source text of a tool age not told, incomplete" in page
+    assert "8 GPUs, NVLink not known" in page
+    assert "NV12 600 GB/s both ways SYS at most 32 GB/s one way" in page
+    assert "Direct links GPU 0–3 · 4–6 · 7" in page
+    assert raw.count(">PIX</text>") == 8  # one NIC on eight GPUs; of the other nothing is told
+    assert raw.count('class="ltu"') == 14 + 8

@@ -51,14 +51,15 @@ def draw_matrix(node: Node, free: Sequence[int], links: Sequence[Sequence[str]])
 
 
 def draw_nics(node: Node, names: Sequence[str], links: Sequence[Sequence[str]]) -> SafeString:
-    """links: one row per NIC, one code per GPU."""
+    """links: one row per GPU, one code per NIC; drawn with a row per NIC, under the GPUs' columns."""
     numas = [gpu.numa for gpu in node.gpus]
     across = [LEFT + place * (WIDTH + GAP) + _borders(numas, place) for place in range(len(numas))]
     parts = []
     for row, name in enumerate(names):
         y = row * (HEIGHT + GAP)
         parts.append(f'<text class="hd" x="46" y="{y + 19}">{shown(name[:12])}</text>')
-        parts += [_cell(x, y, code, False) for x, code in zip(across, links[row], strict=False)]
+        codes = (cells[row] if row < len(cells) else "" for cells in links)
+        parts += [_cell(x, y, code, False) for x, code in zip(across, codes, strict=False)]
     size = f"0 0 {across[-1] + WIDTH + 4:g} {len(names) * (HEIGHT + GAP)}"
     label = f"Links from {len(names)} NICs to the GPUs"
     picture = "".join(parts)
@@ -77,6 +78,9 @@ def _cell(x: float, y: float, code: str, is_self: bool) -> str:
     if is_self:
         return f'<rect class="d" {box}/><text class="nm" {middle}>self</text>'
     step = link_step(code)
+    if not code.strip():
+        unknown = "<title>not known, which is not “no link”</title>"
+        return f'<rect class="lu" {box}>{unknown}</rect><text class="ltu" {middle}>?</text>'
     return f'<rect class="l{step}" {box}/><text class="lt{step}" {middle}>{shown(code[:8]) or "?"}</text>'
 
 

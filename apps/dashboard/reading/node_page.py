@@ -15,7 +15,7 @@ from apps.planner.movability import MovabilityRules
 from apps.planner.naming import shown_model
 from apps.planner.resources import asks_gpu, is_device_resource
 from apps.planner.snapshot import Snapshot
-from apps.planner.topology import best_group, knows_links, largest_group
+from apps.planner.topology import best_group, knows_every_link, knows_links, largest_group
 
 GIB = 2**30
 
@@ -105,7 +105,7 @@ def list_fits(view: NodeView) -> list[Fit]:
         if group is not None:
             fits.append(Fit(what, spans(view.node.gpus[place].index for place in group)))
         elif largest_group(view.node, everything, view.link) < count:
-            fits.append(Fit(what, "never here"))
+            fits.append(Fit(what, "never here" if knows_every_link(view.node) else "not known"))
         else:
             fits.append(Fit(what, "not now"))
     loose = best_group(view.node, view.seats.free, 2, None)

@@ -24,6 +24,7 @@ from apps.dashboard.reading.measures import read_measures
 from apps.dashboard.reading.mig import draw_node, look_at_mig
 from apps.dashboard.reading.mig_change import find_since, list_running
 from apps.dashboard.reading.mig_trouble import list_troubles
+from apps.dashboard.reading.node_links import tell_link_facts
 from apps.dashboard.reading.node_page import (
     list_fits,
     list_pods,
@@ -125,8 +126,9 @@ def _links(view: NodeView) -> dict[str, Any]:
         "nics": draw_nics(node, [name for name, _ in topology.nics], topology.nic_links)
         if topology.nic_links
         else "",
-        "nic_count": len(topology.nic_links),
+        "nic_count": len(topology.nics),
         "scale": SCALE,
         "fits": list_fits(view),
         "topology": topology,
+        "link_facts": tell_link_facts(node, topology),
     }
