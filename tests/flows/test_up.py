@@ -1,6 +1,7 @@
 """`./dev up`: ready line, clean end, kept data."""
 
 import http.cookiejar
+import json
 import os
 import signal
 import socket
@@ -13,8 +14,10 @@ import urllib.request
 from pathlib import Path
 
 import psutil
+import psycopg
 import pytest
 
+from tests.cluster_fixtures import wait_until
 from tests.flows.console_processes import ROOT, console_up, end, family_of
 
 KEYS = {
@@ -32,6 +35,7 @@ def test_it_gets_ready_ends_cleanly_and_starts_again_with_its_data(tmp_path, end
         with urllib.request.urlopen(ready["url"] + "readyz") as answer:
             assert answer.status == 200
         assert attempts_until_locked(ready["url"]) == 8
+        wait_until(lambda: measured_devices(data), seconds=60, what="no telemetry was read")
         second = subprocess.run(
             [sys.executable, str(ROOT / "dev"), "up", "--json", "--data", str(data)],
             capture_output=True,
@@ -58,6 +62,16 @@ def test_nothing_outlives_a_killed_supervisor(tmp_path):
         process.kill()
         process.wait(10)
     assert still_running(family, seconds=30) == []
+
+
+def measured_devices(data: Path) -> bool:
+    """Whether the simulated cluster's Prometheus, which nobody had to connect, has been read."""
+    database = json.loads((data / "running.json").read_text())["environment"]["DATABASE_URL"]
+    with psycopg.connect(database) as connection:
+        found = connection.execute(
+            "SELECT c.name FROM telemetry_reading r JOIN clusters_cluster c ON c.id = r.cluster_id"
+        ).fetchall()
+    return found == [("demo",)]
 
 
 def still_running(family: list[psutil.Process], *, seconds: float) -> list[str]:
