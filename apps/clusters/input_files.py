@@ -69,7 +69,8 @@ def _open(path: str, name: str, most_bytes: int) -> BinaryIO:
         why_not = _why_not(number, name, most_bytes)
         if why_not:
             raise BadDump(why_not)
-        os.set_blocking(number, True)
+        # What claims to be an ordinary file and has nothing to say (/proc/kmsg) shall not be waited for.
+        os.set_blocking(number, stat.S_ISFIFO(os.fstat(number).st_mode))
         return os.fdopen(number, "rb", buffering=0)
     except BaseException:
         os.close(number)

@@ -14,7 +14,7 @@ from apps.planner.mig.use import single_profile
 from apps.planner.resources import counts_devices
 
 WHOLE = 1000
-IN_TIME = frozenset({"time-slicing", "time-sharing", "mps"})
+IN_TIME = frozenset({"time-slicing", "time-sharing", "mps", "shared-dev"})
 """Ways of sharing that deal out turns; every other one deals out cores and memory by device."""
 
 

@@ -1,13 +1,14 @@
 """Mixed estate: 26 nodes of all kinds of accelerators and sharing side by side, each with pods of its kind.
 
 NVIDIA whole, in MIG, shared in every way there is, by claims; AMD, Intel, Ascend, Hygon, MetaX, Cambricon
-and a vendor nobody knows; nodes that are silent, sick, or whose plugin is gone; pods that end, failed or wait.
+and a vendor nobody knows; nodes that are silent, sick or without their plugin; pods that end, wait, failed.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from apps.simulator.controllers.gpu_operator.labels import OPERANDS
 from apps.simulator.controllers.pace import to_text
 from apps.simulator.hardware import HARDWARE_ANNOTATION
 from apps.simulator.scenes import mixed_claims as claims
@@ -59,10 +60,11 @@ def build() -> list[Json]:
 
 def _add_simulated_nodes(scene: SceneBuilder) -> None:
     """Those whose devices the simulated kubelet itself hands out."""
-    place = {"rack": "x1", "zone": "east-1a"}
-    scene.add_node("nvlink-a100", A100, pool="train", **place)
-    scene.add_node("nvlink-h100", "h100", pool="train", unhealthy=(5,), **place)
-    scene.add_node("silent-a100", A100, pool="train", **place)
+    place: dict[str, Any] = {"rack": "x1", "zone": "east-1a"}
+    alone = {"pool": "train", "more_labels": {OPERANDS: "false"}, **place}
+    scene.add_node("nvlink-a100", A100, **alone)
+    scene.add_node("nvlink-h100", "h100", unhealthy=(5,), **alone)
+    scene.add_node("silent-a100", A100, **alone)
     scene.silence("silent-a100", minutes=95)
     scene.add_node("cpu-only", pool="general", **place)
     text = config_text()

@@ -59,6 +59,7 @@ def _discovered(product: str, count: int, memory_mib: int, **more: str) -> dict[
     """As NVIDIA's feature discovery labels whole GPUs."""
     return {
         "nvidia.com/gpu.present": "true",
+        "nvidia.com/gpu.deploy.operands": "false",
         "nvidia.com/gpu.product": product,
         "nvidia.com/gpu.count": str(count),
         "nvidia.com/gpu.memory": str(memory_mib),
@@ -83,7 +84,7 @@ def _records(node: str, count: int, prefix: str, *facts: str) -> str:
 
 
 def _hami_nvidia(moment: datetime) -> dict[str, str]:
-    facts = {
+    facts: Json = {
         "count": 10,
         "devmem": 40960,
         "devcore": 100,
@@ -110,7 +111,13 @@ def _hami_nvidia(moment: datetime) -> dict[str, str]:
 
 
 def _hami_dead(moment: datetime) -> dict[str, str]:
-    facts = {"count": 10, "devmem": 24576, "devcore": 100, "type": "NVIDIA-NVIDIA A10", "mode": "hami-core"}
+    facts: Json = {
+        "count": 10,
+        "devmem": 24576,
+        "devcore": 100,
+        "type": "NVIDIA-NVIDIA A10",
+        "mode": "hami-core",
+    }
     return {
         "hami.io/node-handshake": f"Deleted_{moment:%Y-%m-%d %H:%M:%S}",
         "hami.io/node-nvidia-register": _register("hami-dead", 2, **facts),
@@ -118,7 +125,7 @@ def _hami_dead(moment: datetime) -> dict[str, str]:
 
 
 def _hami_ascend(moment: datetime) -> dict[str, str]:
-    facts = {"count": 4, "devmem": 32768, "devcore": 20, "type": "Ascend910B4"}
+    facts: Json = {"count": 4, "devmem": 32768, "devcore": 20, "type": "Ascend910B4"}
     return {
         "hami.io/node-handshake-Ascend910B4": f"Reported_{moment:%Y-%m-%d %H:%M:%S}",
         "hami.io/node-register-Ascend910B4": _register("hami-ascend", 8, "Ascend910B4", **facts),
@@ -222,7 +229,7 @@ MACHINES = (
     Machine(
         "milli-v100",
         "shares",
-        {"alibabacloud.com/gpu-count": 2, "alibabacloud.com/gpu-milli": 2000},
+        {"alibabacloud.com/gpu-count": 2, "alibabacloud.com/gpu-milli": "2k"},
         {"alibabacloud.com/gpu-card-model": "V100"},
     ),
     Machine(
@@ -240,7 +247,7 @@ MACHINES = (
     Machine(
         "intel-shared",
         "intel",
-        {"gpu.intel.com/i915": 20, "gpu.intel.com/millicores": 2000},
+        {"gpu.intel.com/i915": 20, "gpu.intel.com/millicores": "2k"},
         {
             "gpu.intel.com/device-id.0380-56c0.present": "true",
             "gpu.intel.com/device-id.0380-56c0.count": "2",

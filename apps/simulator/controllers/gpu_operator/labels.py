@@ -18,6 +18,7 @@ Json = dict[str, Any]
 MIG_CONFIG = "nvidia.com/mig.config"
 MIG_STATE = "nvidia.com/mig.config.state"
 MIG_MANAGER = "nvidia-mig-manager"
+OPERANDS = f"{DEPLOY}operands"  # "false": the operator leaves the node to others
 _OPERANDS = (
     "driver",
     "container-toolkit",
@@ -68,7 +69,7 @@ class GpuOperator(Controller):
 
 
 def missing_labels(labels: dict[str, str], *, has_mig_manager: bool) -> dict[str, str]:
-    if labels.get("nvidia.com/gpu.present") != "true":
+    if labels.get("nvidia.com/gpu.present") != "true" or labels.get(OPERANDS) == "false":
         return {}
     wanted = {f"{DEPLOY}{operand}": "true" for operand in _OPERANDS}
     if labels.get("nvidia.com/mig.capable") == "true":
