@@ -6,6 +6,7 @@ import pytest
 
 from apps.kube.gateway import NODES
 from apps.kube.translate import Translator, build_snapshot
+from apps.planner.mig.use import single_profile
 from tests.kube.objects import node
 
 TAKEN_AT = 1_780_000_000.0
@@ -354,3 +355,14 @@ def test_koordinator_deals_out_the_cards_of_the_plugin_beside_it():
     found = read(raw_node(amounts))
     assert (found.vendor, len(found.gpus), found.others) == ("metax", 2, ())
     assert {gpu.memory_mib for gpu in found.gpus} == {65536}
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {"cloud.google.com/gke-gpu-partition-size": "2g.10gb"},
+        {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-2g.10gb-SHARED"},
+    ],
+)
+def test_the_planner_knows_the_one_profile_of_a_node(labels):
+    assert single_profile(read(raw_node({"nvidia.com/gpu": "3"}, labels))) == "2g.10gb"

@@ -21,7 +21,9 @@ from apps.planner.mig.models import MigModel
 from apps.planner.mig.nodes import WHOLE_GPU, asked_profiles, offered_profiles
 
 PRODUCT = "nvidia.com/gpu.product"
-SINGLE = re.compile(r"-MIG-(\d+g\.\d+gb\S*)$")
+GKE_LABEL = "cloud.google.com/gke-gpu-partition-size"
+GKE_PROFILE = re.compile(r"^(\d+g\.\d+gb\S*)$")
+SINGLE = re.compile(r"-MIG-(\d+g\.\d+gb\S*?)(?:-SHARED)?$")
 DEFAULT_AXIS = 8
 
 
@@ -124,8 +126,8 @@ def offered_instances(node: Node) -> dict[str, int]:
 
 
 def single_profile(node: Node) -> str:
-    """The one profile of a node under mig.strategy=single, "" elsewhere."""
-    found = SINGLE.search(node.labels.get(PRODUCT, ""))
+    """The one profile of a node under mig.strategy=single, or of GKE's that is cut so; "" elsewhere."""
+    found = SINGLE.search(node.labels.get(PRODUCT, "")) or GKE_PROFILE.search(node.labels.get(GKE_LABEL, ""))
     return found.group(1) if found else ""
 
 
