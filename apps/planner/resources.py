@@ -59,7 +59,7 @@ VENDORS = {
     "vastaitech.com": "vastai",
 }
 DEVICE_WORDS = re.compile(r"gpu|dcu|mlu|cuda|ascend|neuron|gaudi|accel|qaic|(?<![a-z])v?(?:npu|tpu|xpu|hpu)")
-BESIDE_DEVICES = ("monitoring", "rdma", "hostdev", "sriov", "roce")
+BESIDE_DEVICES = ("monitoring", "rdma", "hostdev", "sriov", "roce", "mlnx", "mlx", "nics")
 PARTS_OF_DEVICES = ("mem", "core", "percent", "bandwidth", "-milli", "slice", "tile", "mig-")
 COUNTED_IN_PERCENT = "koordinator.sh/"
 """Koordinator's resources: 100 of them are one device, whose ordinary name counts it."""

@@ -85,6 +85,7 @@ def test_every_form_of_an_accelerator_makes_a_gpu_pod(name):
         "rdma/hca",
         "nvidia.com/hostdev",
         "nvidia.com/rdma_shared",
+        "nvidia.com/mlnxnics",
         "gpu.intel.com/i915_monitoring",
         "a.io/input",
     ],
