@@ -268,8 +268,8 @@ TABLE = """\
 @pytest.mark.parametrize("model", MODELS.values(), ids=list(MODELS))
 def test_each_models_own_listing_is_known_by_its_profiles(model):
     rows = [
-        f"|   0  MIG {one.name}  {one.number or 0}  {one.most}/{one.most}  {one.memory_gib or one.memory_gb:.2f}"
-        f"  No  {one.multiprocessors or 1}  0  0  |"
+        f"|   0  MIG {one.name}  {one.number or 0}  {one.most}/{one.most}"
+        f"  {one.memory_gib or one.memory_gb:.2f}  No  {one.multiprocessors or 1}  0  0  |"
         for one in model.profiles
     ]
     answer = read("\n".join(rows))
