@@ -110,7 +110,7 @@ class Connection:
         self._pool = urllib3.HTTPSConnectionPool(
             parts.hostname or "",
             parts.port or 443,
-            maxsize=16,
+            maxsize=32,  # a watch for each kind, and what is asked beside them
             block=False,
             ssl_context=_tls_context(credentials),
             server_hostname=credentials.tls_server_name or None,
