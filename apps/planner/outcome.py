@@ -29,7 +29,7 @@ WORDS = (
     "/xpu",
     "/hpu",
 )
-NETWORK = ("hostdev", "rdma", "sriov", "roce")
+NETWORK = ("hostdev", "rdma", "sriov", "roce", "mlnx", "mlx", "nics")
 
 
 @dataclass(frozen=True, slots=True)
