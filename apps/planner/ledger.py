@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from apps.planner.devices import DeviceGroup, Holding, Source
+from apps.planner.devices import DeviceGroup, Gpu, Holding, Source
 from apps.planner.inventory import Node, Pod
 from apps.planner.ledger_devices import Claims, account_for, account_for_cut, milli_of_profile
 from apps.planner.ledger_rows import DeviceLedger, Flag, GroupLedger, NodeLedger, Taker, Unlocated, Waste
@@ -44,7 +44,8 @@ def ledger_of(node: Node, pods: Sequence[Pod]) -> NodeLedger:
         used=sum(units_of(node, one) for one in asked.values()),
         unlocated=_unlocated(node, guests, asked, seats),
         is_cut_unseen=_is_cut_unseen(node),
-        offers_slots=shares_in_time(node),
+        is_single=bool(single_profile(node)),
+        offers_slots=shares_in_time(node) or bool(single_profile(node)),
         host=host_waste(node, pods),
         overcommitted=_overcommitted_instances(node, asked.values()),
     )
@@ -125,8 +126,15 @@ def _taker(holding: Holding, pod: Pod) -> Taker:
 def _main_devices(node: Node, pods: Sequence[Pod], seats: _Seats, claims: Claims) -> list[DeviceLedger]:
     slots = node.shares_per_gpu if shares_in_time(node) else 1
     if not any(gpu.instances for gpu in node.gpus):
-        rows = [account_for(gpu, seats.on_device.get(gpu.key, ()), claims, slots=slots) for gpu in node.gpus]
-        return [_flag_ghosts(row, seats) for row in rows]
+        return [
+            _flag_ghosts(
+                account_for(
+                    gpu, seats.on_device.get(gpu.key, ()), claims, slots=slots, whole=_whole_of(node, gpu)
+                ),
+                seats,
+            )
+            for gpu in node.gpus
+        ]
     use, rows = read_use(node, pods), []
     for gpu, told in zip(node.gpus, use.gpus, strict=True):
         takers = seats.on_device.get(gpu.key, ())
@@ -136,6 +144,12 @@ def _main_devices(node: Node, pods: Sequence[Pod], seats: _Seats, claims: Claims
             row = account_for(gpu, takers, claims, slots=slots)
         rows.append(_flag_ghosts(row, seats))
     return rows
+
+
+def _whole_of(node: Node, gpu: Gpu) -> int:
+    """A register may deal out more than 100 percent of a card's cores; other vendors count units there."""
+    is_percent = node.vendor == "nvidia" and gpu.cores is not None and gpu.cores > 100
+    return 10 * (gpu.cores or 0) if is_percent else WHOLE
 
 
 def _flag_ghosts(row: DeviceLedger, seats: _Seats) -> DeviceLedger:

@@ -17,11 +17,13 @@ Claims = Mapping[str, Collection[str]]
 """Pod uid -> the keys of its claims."""
 
 
-def account_for(gpu: Gpu, takers: Sequence[Taker], claims: Claims, *, slots: int = 1) -> DeviceLedger:
-    """A device that is not cut. slots: into how many turns it is dealt, 1 where it is not shared in time."""
+def account_for(
+    gpu: Gpu, takers: Sequence[Taker], claims: Claims, *, slots: int = 1, whole: int = WHOLE
+) -> DeviceLedger:
+    """A device that is not cut. slots: into how many turns it is dealt, 1 where it is not shared in time.
+    whole: milli-GPU that it has to give out, more than 1000 where its cores are sold more than once."""
     if slots > 1:
         return _in_turns(gpu, takers, slots)
-    whole = max(WHOLE, 10 * gpu.cores) if gpu.cores is not None and gpu.mode and gpu.cores > 100 else WHOLE
     if not takers:
         return _untouched(gpu, whole)
     grants = _grants(takers, claims)

@@ -17,7 +17,8 @@ HOST = (("cpu", Waste.NO_CPU), ("memory", Waste.NO_HOST_MEMORY))
 @dataclass(frozen=True, slots=True)
 class Around:
     """What a group's node says about it. offered, used: units of its resource, None where it offers none by
-    that name. is_cut_unseen: MIG instances are offered, nobody tells on which GPUs. offers_slots: turns are
+    that name. is_cut_unseen: MIG instances are offered, nobody tells on which GPUs; is_single: on all of
+    them, by the name of whole GPUs. offers_slots: turns are
     dealt out, so no GPU is to be had whole. overcommitted: beyond what `offered` and `used` show."""
 
     is_open: bool = True
@@ -25,6 +26,7 @@ class Around:
     used: int = 0
     unlocated: tuple[Unlocated, ...] = ()
     is_cut_unseen: bool = False
+    is_single: bool = False
     offers_slots: bool = False
     host: Waste | None = None
     overcommitted: int = 0
@@ -104,7 +106,12 @@ def _sure(devices: Sequence[DeviceLedger], hidden: int, around: Around) -> list[
     open_rows = sum(row.standing is Standing.FREE for row in devices)
     if not (hidden or around.is_cut_unseen):
         return list(devices)
-    is_full = hidden >= open_rows and not around.is_cut_unseen and not around.offers_slots
+    if around.is_single and around.is_cut_unseen:
+        return [
+            replace(row, standing=Standing.CUT) if row.standing is Standing.FREE else row for row in devices
+        ]
+    whole = sum(one.devices for one in around.unlocated if one.milli >= WHOLE * one.devices)
+    is_full = whole >= open_rows and not around.is_cut_unseen and not around.offers_slots
     now = Standing.HELD if is_full else Standing.UNKNOWN
     return [replace(row, standing=now) if row.standing is Standing.FREE else row for row in devices]
 

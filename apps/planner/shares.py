@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from apps.planner.inventory import Node, Pod
 from apps.planner.mig.nodes import asked_profiles
 from apps.planner.mig.use import single_profile
-from apps.planner.resources import counts_devices
+from apps.planner.resources import counts_devices, is_device_resource
 
 WHOLE = 1000
 IN_TIME = frozenset({"time-slicing", "time-sharing", "mps", "shared-dev"})
@@ -67,7 +67,29 @@ def asked_of(node: Node, pod: Pod) -> Asked:
         if _asks_elsewhere(node, pod, units):
             return Asked(profiles=profiles)
         return Asked(max(units, 1), pod.gpu_milli, pod.gpu_memory_mib, units, profiles)
+    if not units and not profiles and (part := _part_asked(node, pod)):
+        return Asked(1, 0, _memory_behind(node, part, pod.requests[part]))
     return Asked(units, WHOLE if units else 0, None, units, profiles)
+
+
+def _part_asked(node: Node, pod: Pod) -> str:
+    """A resource that counts parts of one of the main devices ("aliyun.com/gpu-mem"), "" without one."""
+    beside = tuple(group.resource for group in node.others)
+    for name, amount in pod.requests.items():
+        if amount <= 0 or name in beside or not is_device_resource(name) or counts_devices(name):
+            continue
+        if not any(name.startswith(other) for other in beside):
+            return name
+    return ""
+
+
+def _memory_behind(node: Node, resource: str, amount: int) -> int | None:
+    """MiB, from what the node offers of the resource for all its cards; None if that says nothing."""
+    offered = node.capacity.get(resource, 0) or node.allocatable.get(resource, 0)
+    whole = [gpu.memory_mib for gpu in node.gpus]
+    if "mem" not in resource or not offered or not whole or None in whole:
+        return None
+    return min(amount * sum(one or 0 for one in whole) // offered, max(one or 0 for one in whole))
 
 
 def units_of(node: Node, asked: Asked) -> int:
@@ -81,18 +103,17 @@ def asked_of_group(resource: str, pod: Pod) -> int:
 
 
 def _units(node: Node, pod: Pod) -> int:
-    """By any name that stands for the same cards ("nvidia.com/gpu", "nvidia.com/gpu.shared"): sold once."""
+    """By any name that stands for the same cards ("nvidia.com/gpu", "nvidia.com/gpu.shared"): sold once.
+
+    A pod that runs here was given its devices by some name; what no group beside goes by is the main one's.
+    """
     if not node.gpu_resource:
         return 0
     own = pod.requests.get(node.gpu_resource, 0)
     if own:
         return own
-    domain, beside = node.gpu_resource.partition("/")[0], {group.resource for group in node.others}
-    return sum(
-        amount
-        for name, amount in pod.requests.items()
-        if name.partition("/")[0] == domain and name not in beside and counts_devices(name)
-    )
+    beside = {group.resource for group in node.others}
+    return sum(amount for name, amount in pod.requests.items() if name not in beside and counts_devices(name))
 
 
 def _asks_elsewhere(node: Node, pod: Pod, units: int) -> bool:

@@ -368,3 +368,42 @@ def test_the_ledger_of_a_drawn_cluster_counts_what_is_drawn() -> None:
     ledger = node_ledger(snapshot, snapshot.nodes["a1"])
     assert (ledger.physical, ledger.schedulable, ledger.free) == (8, 7, 3)
     assert ledger.allocated_milli == 3300
+
+
+def test_instances_by_the_name_of_whole_gpus_are_no_whole_gpus() -> None:
+    there = node(
+        card(),
+        offered=7,
+        mig_strategy="single",
+        labels={"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"},
+        holdings=None,
+    )
+    ledger = ledger_of(there, [pod("a", 2)])
+    assert (ledger.physical, ledger.schedulable, ledger.free) == (1, 1, 0)
+    assert ledger.allocated_milli == 2 * 142
+    assert (ledger.main.units_offered, ledger.main.units_used) == (7, 2)
+    assert ledger.devices[0].standing is Standing.CUT
+
+
+def test_cores_sold_more_than_once_are_a_larger_whole_only_where_they_are_percents() -> None:
+    sold = card(cores=500, mode="hami-core", units=10)
+    there = node(sold, offered=10, sharing="hami", shares_per_gpu=10, holdings=(held("a", "GPU-0", 1000),))
+    found = only_device(there, pod("a", 1))
+    assert (found.whole_milli, found.taken_milli) == (5000, 5000)
+    amd = node(card(cores=304, mode="hami-core"), vendor="amd")
+    assert only_device(amd).whole_milli == 1000
+
+
+@pytest.mark.parametrize(("memory", "found"), [(MEMORY, 8000), (None, None)])
+def test_a_part_of_a_card_by_another_name_is_counted_by_what_the_node_offers_of_it(memory, found) -> None:
+    offer = {"cpu": 64_000, GPU: 2, "aliyun.com/gpu-mem": 80}
+    there = node(card(0, memory_mib=memory), card(1, memory_mib=memory), allocatable=offer, holdings=None)
+    ledger = ledger_of(there, [pod("a", requests={"aliyun.com/gpu-mem": 8})])
+    assert (ledger.free, ledger.unlocated[0].devices, ledger.unlocated[0].memory_mib) == (1, 1, found)
+
+
+def test_a_share_that_nobody_places_may_be_anywhere() -> None:
+    there = node(card(0), card(1), holdings=(held("a", "GPU-1", 200, memory_mib=8000),))
+    ledger = ledger_of(there, [pod("a", gpu_milli=200), pod("b", gpu_milli=300)])
+    assert [row.standing for row in ledger.devices] == [Standing.UNKNOWN, Standing.PART]
+    assert (ledger.free, ledger.allocated_milli) == (0, 500)
