@@ -6,7 +6,7 @@ repeats, are the greatest per device. Nothing is ever summed over series.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from apps.prometheus.identity import Attribution, Identity, Workload, identity_of
@@ -48,10 +48,7 @@ def devices_of(collection: Collection) -> tuple[Device, ...]:
     """By host, then by index, then by name."""
     seen = _Seen(collection.series)
     wholes: dict[tuple[str, str], _Whole] = {}
-    for series in collection.series:
-        identity, workload = seen.tell(series)
-        if identity is None:
-            continue
+    for series, identity, workload in seen.of_devices():
         key = (identity.host or ("" if identity.uuid else identity.scraped), identity.name)
         whole = wholes.setdefault(key, _Whole(identity))
         if identity is not whole.identity:
@@ -67,12 +64,10 @@ class _Seen:
     worked out once."""
 
     def __init__(self, all_series: Iterable[Series]) -> None:
-        all_series = list(all_series)
-        self._attribution = Attribution(all_series)
+        self._all = [(series, _labels_of(series)) for series in all_series]
+        self._attribution = Attribution(series for series, _ in self._all)
         self._identities: dict[_Labels, Identity | None] = {}
-        self._workloads: dict[_Labels, Workload | None] = {}
-        for series in all_series:
-            key = _labels_of(series)
+        for series, key in self._all:
             if key not in self._identities:
                 self._identities[key] = identity_of(series)
         hosts = _Hosts(one for one in self._identities.values() if one is not None)
@@ -80,11 +75,15 @@ class _Seen:
             if identity is not None:
                 self._identities[key] = hosts.complete(identity)
 
-    def tell(self, series: Series) -> tuple[Identity | None, Workload | None]:
-        key = _labels_of(series)
-        if key not in self._workloads:
-            self._workloads[key] = self._attribution.workload_of(series.labels)
-        return self._identities[key], self._workloads[key]
+    def of_devices(self) -> Iterator[tuple[Series, Identity, Workload | None]]:
+        workloads: dict[_Labels, Workload | None] = {}
+        for series, key in self._all:
+            identity = self._identities[key]
+            if identity is None:
+                continue
+            if key not in workloads:
+                workloads[key] = self._attribution.workload_of(series.labels)
+            yield series, identity, workloads[key]
 
 
 def _labels_of(series: Series) -> _Labels:

@@ -54,6 +54,7 @@ _EXPORTER = re.compile(
 )
 _RESERVATION_NAMESPACES = {"runai-reservation", "kai-resource-reservation"}
 _RESERVATION_PODS = ("runai-reservation-", "gpu-reservation-", "kai-reservation-")
+_BARE_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NULL_UUID = re.compile(r"(?:[A-Za-z]+-)?[0-]*")
 
 
@@ -111,6 +112,8 @@ def identity_of(series: Series) -> Identity | None:
         index = labels.get("id", "")
     if index.startswith(("GPU-", "MIG-")):
         uuid, index = uuid or index, ""
+    if _BARE_UUID.fullmatch(uuid) and name.startswith("nvidia_"):
+        uuid = f"GPU-{uuid}"  # nvidia_gpu_exporter leaves the beginning out
     if uuid and _NULL_UUID.fullmatch(uuid):
         uuid = ""
     bus_id = _first(labels, _BUS)
@@ -147,11 +150,13 @@ def _index(labels: Labels) -> str:
         text = labels.get(name, "")
         if not text:
             continue
-        if text.isdecimal() or name in _OWN_INDEX:
-            return text.lstrip("0") or "0" if text.isdecimal() else text
-        tail = re.fullmatch(r"[a-zA-Z/_-]+(\d{1,4})", text)
+        if text.isdecimal():
+            return text.lstrip("0") or "0"
+        tail = re.fullmatch(r"[a-zA-Z/_-]{1,40}(\d{1,4})", text)
         if tail:
             return tail.group(1)
+        if name in _OWN_INDEX:
+            return text
     return ""
 
 

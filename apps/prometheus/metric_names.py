@@ -198,7 +198,7 @@ _BOUNDS = {
 
 
 def today(name: str) -> str:
-    """The name that the same metric has today, without the prefix that AMD's exporter may be told to write."""
+    """The name that the same metric has today, without the prefix that some write before AMD's."""
     if name.startswith("amd_gpu_"):
         return name.removeprefix("amd_")
     return ALIASES.get(name) or (name.upper() if name.startswith("dcgm_fi_") else name)

@@ -221,6 +221,15 @@ def test_an_unknown_accelerator_is_a_row_and_other_series_are_none():
     assert read("node_load1 3").warnings == ["no series in it speaks of a GPU or another accelerator"]
 
 
+def test_a_uuid_without_its_beginning_and_a_device_file_name_the_same_card():
+    uuid = "0a1b2c3d-1111-2222-3333-444455556666"
+    device = only(
+        f'nvidia_smi_memory_used_bytes{{uuid="{uuid}"}} 1048576',
+        f'DCGM_FI_DEV_GPU_UTIL{{gpu="nvidia3",UUID="GPU-{uuid}"}} 9',
+    )
+    assert (device.index, device.units[0].used_mib, device.units[0].utilisation) == ("3", 1, 9)
+
+
 def test_two_exporters_of_one_card_make_one_device():
     metrics = read(
         line(USED, 5, uuid="GPU-9", host="n1"),

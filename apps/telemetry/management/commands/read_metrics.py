@@ -34,7 +34,8 @@ class Command(OfflineCommand):
 
 
 def as_text(answer: dict[str, Any]) -> str:
-    lines = [f"{answer['dialect']}: {answer['physical_gpus']} physical GPUs"]
+    count = answer["physical_gpus"]
+    lines = [f"{answer['dialect']}: {count} physical {'GPU' if count == 1 else 'GPUs'}"]
     rows: list[tuple[str, ...]] = [("DEVICE", "MODEL", "USED MiB", "FREE MiB", "BUSY", "POWER", "HELD BY")]
     for device in answer["devices"]:
         for unit in device["units"] or [{}]:
