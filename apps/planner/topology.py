@@ -37,12 +37,14 @@ CODES = {
     "HT": LinkClass.NVLINK,
     "SIO": LinkClass.NVLINK,
     "MLK": LinkClass.NVLINK,
+    "MDF": LinkClass.NVLINK,
+    "XL*": LinkClass.NVLINK,
     "PSB": LinkClass.PCIE_SWITCH,
     "MUL": LinkClass.PCIE_SWITCH,
     "PCIE": LinkClass.NODE,
 }
-"""Also of other makers: MetaX (MX, HT), Huawei (HCCS, SIO), Cambricon (MLK, MUL), AMD (XGMI; its PCIE says no
-more than that, so it counts as the farthest)."""
+"""Also of other makers: MetaX (MX, HT), Huawei (HCCS, SIO), Cambricon (MLK, MUL), Intel (XL, MDF), AMD
+(XGMI; its PCIE says no more than that, so it counts as the farthest)."""
 BONDED = re.compile(r"^(NV|MTL|MT|XL|IX)(\d{1,3})$")
 BANDWIDTH = {LinkClass.PCIE_SWITCH: 64, LinkClass.NUMA: 48, LinkClass.NODE: 32}
 """Rough GB/s, both ways, only to order groups of one node among each other."""

@@ -152,6 +152,8 @@ def _judged(cells: RowCells, place: Place, at: int) -> RowCells:
     """A row whose own cell is not at its own place has lost or won a cell before it: nothing in it is
     sure."""
     if at < 0 or at >= len(cells.codes):
+        if any(map(is_itself, cells.codes[: place.gpus])):
+            return RowCells(("",) * len(cells.codes), cells.tail, True, True, "does not fit the header")
         return cells
     codes = list(cells.codes)
     own = codes[at]

@@ -76,13 +76,9 @@ class Table:
     header_is_cut: bool = False
     header_ends_text: bool = False
     rows: list[Row] = field(default_factory=list)
-    strays: int = 0
 
     def names_of(self, *kinds: str) -> list[str]:
         return [column.name for column in self.columns if column.kind in kinds]
-
-    def row_names(self, kind: str) -> list[str]:
-        return list(dict.fromkeys(row.name for row in self.rows if row.kind == kind))
 
 
 def find_tables(lines: list[str]) -> list[Table]:
@@ -247,7 +243,8 @@ def _is_row(name: str, rest: list[Word], current: Table | None) -> bool:
     first = rest[0].text
     if name.endswith(":") or first in (":", "=") or first.startswith(":"):
         return False
-    return (is_code_shaped(first) and not is_gpu_name(first)) or is_affinity_shaped(first)
+    is_name = is_gpu_name(first) or NIC_NAME.fullmatch(first) is not None
+    return (is_code_shaped(first) and not is_name) or is_affinity_shaped(first)
 
 
 def _behind(line: str, name: str) -> str:

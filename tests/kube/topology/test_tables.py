@@ -274,3 +274,28 @@ def test_tables_of_other_makers(word, code, tool, vendor):
 def test_a_table_parted_by_commas():
     found = read_topology(",GPU0,GPU1\nGPU0,X,NV2\nGPU1,NV2,X\n")
     assert found.links == (("X", "NV2"), ("NV2", "X"))
+
+
+def test_a_table_that_a_console_broke_in_two_gives_no_wrong_link():
+    codes = hives(8, 8, inside="NV2", between="SYS")
+    broken = "".join(f"{line[:88]}\n{line[88:]}\n" for line in table(codes, cpu=["0-7"] * 16).splitlines())
+    found = read_topology(broken)
+    assert not found.complete
+    for a, row in enumerate(found.links or ()):
+        name = int(found.names[a].removeprefix("GPU"))
+        for b, cell in enumerate(row):
+            other = int(found.names[b].removeprefix("GPU"))
+            assert cell in ("", codes[name][other])
+
+
+def test_tiles_with_a_blank_in_their_names():
+    text = """
+         GPU 0/0  GPU 0/1  GPU 1/0  CPU Affinity
+GPU 0/0  S        MDF      XL16     0-23,48-71
+GPU 0/1  MDF      S        XL*      0-23,48-71
+GPU 1/0  XL16     XL*      S        24-47,72-95
+"""
+    found = read_topology("$ xpu-smi topology -m" + text)
+    assert (found.vendor, found.names) == ("intel", ("GPU0/0", "GPU0/1", "GPU1/0"))
+    assert found.links == (("X", "MDF", "XL16"), ("MDF", "X", "XL*"), ("XL16", "XL*", "X"))
+    assert found.complete
