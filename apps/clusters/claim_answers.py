@@ -23,11 +23,13 @@ WITH_TEMPLATES = {
 }
 MOST_OPTIONS = 64
 """Pieces of one card whose pairs are looked at."""
+MOST_POOLS = 32
+"""In a dump of more, which pieces go together is left out: there are thousands of pairs."""
 
 
 def answer_claims(objects: Mapping[Kind, Iterable[Raw]], book: DeviceBook) -> dict[str, Any]:
     return {
-        "pools": [_pool(pool) for pool in book.pools.values()],
+        "pools": [_pool(pool, with_pairs=len(book.pools) <= MOST_POOLS) for pool in book.pools.values()],
         "claims": [_claim(claim) for claim in book.claims.values()],
         "claim_templates": [_wanted(template) for template in book.templates.values()],
         "workloads": [
@@ -146,7 +148,7 @@ def _claim(claim: Claim) -> dict[str, Any]:
     }
 
 
-def _pool(pool: Pool) -> dict[str, Any]:
+def _pool(pool: Pool, *, with_pairs: bool) -> dict[str, Any]:
     of_gpus = is_of_gpus(pool.driver, pool.devices)
     cards = cards_of(pool) if of_gpus else ()
     memory = [card.memory_bytes for card in cards]
@@ -162,17 +164,16 @@ def _pool(pool: Pool) -> dict[str, Any]:
         if pool.problem or None in memory or not memory
         else sum(amount or 0 for amount in memory) // MEBIBYTE,
         "counter_sets": sorted(pool.counters),
-        "cards": [_card(pool, card) for card in cards],
+        "cards": [_card(pool, card, with_pairs) for card in cards],
         "devices": [] if of_gpus else [device.name for device in pool.devices][:MOST_OPTIONS],
         "warnings": list(pool.warnings),
     }
 
 
-def _card(pool: Pool, card: Card) -> dict[str, Any]:
+def _card(pool: Pool, card: Card, with_pairs: bool) -> dict[str, Any]:
     parts = card.parts[:MOST_OPTIONS]
-    compatible = [
-        [one.name, other.name] for one, other in combinations(parts, 2) if can_be_together(pool, (one, other))
-    ]
+    pairs = combinations(parts, 2) if with_pairs and any(part.consumes for part in parts) else ()
+    compatible = [[one.name, other.name] for one, other in pairs if can_be_together(pool, (one, other))]
     answer = {
         "counter_set": card.key if card.key in pool.counters else None,
         "index": card.index,
@@ -190,7 +191,7 @@ def _card(pool: Pool, card: Card) -> dict[str, Any]:
             }
             for part in parts
         ],
-        "compatible": compatible if any(part.consumes for part in parts) else None,
+        "compatible": compatible,
     }
     if card.whole is not None and parts:
         whole_card = card.whole

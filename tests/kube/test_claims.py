@@ -1,12 +1,15 @@
 """Devices by resource claims (DRA): pools of slices, cards behind them, claims, and who holds what."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from apps.kube.gateway import CLAIM_TEMPLATES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from apps.kube.translate import Translator, build_snapshot
 from apps.kube.trimming import trim_object
 from apps.planner.inventory import Source
 from tests.kube.objects import node, owned, pod
+from tests.kube.test_translate_hostile import paths, replaced
 
 DRIVER = "gpu.nvidia.com"
 
@@ -338,6 +341,34 @@ def test_an_unknown_claim_is_named():
     assert snapshot(pods=[user("a", "gone")]).pods["uid-a"].claim_wishes == (
         "devices of the claim gone, which is not known",
     )
+
+
+HOSTILE = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from(["gpu-0", "-1", "1e999"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@given(st.data())
+def test_nothing_in_a_slice_or_claim_stops_the_picture(data):
+    part = counted(mig(0, "1g.18gb", 0), part_0=1)
+    raws = [
+        slice_of(counted(gpu(0), part_0=1, part_1=1), part, sharedCounters=ONE_SET),
+        claim("c", "gpu-0", users=["a"]),
+        template("t", {"name": "a", "exactly": request(profile="1g.18gb")}, constraints=[ON_ONE]),
+        user("a", "c"),
+    ]
+    at = data.draw(st.integers(0, len(raws) - 1))
+    raws[at] = replaced(raws[at], data.draw(st.sampled_from(list(paths(raws[at])))), data.draw(HOSTILE))
+    found = snapshot([raws[0]], [raws[1]], [raws[3], user("b")], templates=[raws[2]])
+    assert "node-a" in found.nodes
+    assert found.pods["uid-b"].name == "b"
 
 
 def test_only_what_a_change_touches_is_made_anew():

@@ -3,6 +3,7 @@ to a device that the others hold as much of, and only the rest where they hold m
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,17 +24,20 @@ def passing_containers(spec: Mapping[str, Any]) -> frozenset[str]:
 def without_passing(devices: Sequence[HeldDevice], passing: frozenset[str]) -> tuple[HeldDevice, ...]:
     if not passing or not any(held.container in passing for held in devices):
         return tuple(devices)
-    staying = [held for held in devices if held.container not in passing]
-    found = list(staying)
-    for card in dict.fromkeys(map(_card, devices)):
-        others = [held for held in staying if _card(held) == card]
-        peaks = [
-            [held for held in devices if held.container == name and _card(held) == card] for name in passing
-        ]
-        largest = max(peaks, key=lambda helds: (_memory(helds), _milli(helds)))
+    staying: dict[tuple[object, ...], list[HeldDevice]] = defaultdict(list)
+    peaks: dict[tuple[object, ...], dict[str, list[HeldDevice]]] = defaultdict(lambda: defaultdict(list))
+    for held in devices:
+        if held.container in passing:
+            peaks[_card(held)][held.container].append(held)
+        else:
+            staying[_card(held)].append(held)
+    found = [held for held in devices if held.container not in passing]
+    for card, by_container in peaks.items():
+        others = staying.get(card)
+        largest = max(by_container.values(), key=lambda helds: (_memory(helds), _milli(helds)))
         if not others:
             found += largest
-        elif largest:
+        else:
             more_memory, more_milli = _memory(largest) - _memory(others), _milli(largest) - _milli(others)
             if more_memory > 0 or more_milli > 0:
                 found.append(_rest(largest[0], more_memory, more_milli))
