@@ -8,17 +8,20 @@ from collections.abc import Iterable, Sequence
 LOOKED_AT = 64 * 1024
 BY_WORDS = (
     ("metax", r"\bmx-smi\b|metax|marslink"),
-    ("hygon", r"\bhy-smi\b|hygon|\b[HD]CU ?\[?\d"),
-    ("ascend", r"\bnpu-smi\b|\bascend\b|\bNPU ?\[?\d|\bPhy-?ID ?\d|\bHCCS\b"),
-    ("cambricon", r"\bcnmon\b|cambricon|\bMLU ?\d|mlu-?link"),
-    ("iluvatar", r"\bixsmi\b|iluvatar|ixlink"),
-    ("mthreads", r"\bmthreads|moore ?threads|mtlink"),
+    ("hygon", r"\bhy-smi\b|\b[HD]CU ?\[?\d"),
+    ("ascend", r"\bnpu-smi\b|\bNPU ?\[?\d|\bPhy-?ID ?\d|\bHCCS\b"),
+    ("cambricon", r"\bcnmon\b|\bMLU ?\d|mlu-?link"),
+    ("iluvatar", r"\bixsmi\b|ixlink"),
+    ("mthreads", r"\bmthreads-gmi\b|mtlink"),
     ("intel", r"\bxpu-smi\b|xe link"),
-    ("amd", r"\brocm|\bamd-smi\b|\bamdgpu\b|\bxgmi\b|LINK TYPE TABLE|MI[1-4]\d\d[AX]\b"),
+    ("amd", r"\brocm-smi\b|ROCm System Management|\bamd-smi\b|\bxgmi\b|LINK TYPE TABLE|AMD Topology"),
     ("nvidia", r"\bnvidia|\bNVLinks?\b"),
 )
+"""What only a tool of that maker or its legend says: a CPU of Hygon, or "ROCm: disabled", stands in texts of
+others too."""
 VENDORS = tuple((vendor, re.compile(words, re.IGNORECASE)) for vendor, words in BY_WORDS)
-BY_CODE = (("NV", "nvidia"), ("XGMI", "amd"), ("HCCS", "ascend"), ("SIO", "ascend"), ("MLK", "cambricon"),
+NVLINK = re.compile(r"NV\d{1,3}")
+BY_CODE = (("XGMI", "amd"), ("HCCS", "ascend"), ("SIO", "ascend"), ("MLK", "cambricon"),
            ("MT", "mthreads"), ("XL", "intel"))  # fmt: skip
 REFUSALS = (
     (r"(?:failed because it couldn't|unable to) communicate with the NVIDIA driver", "driver not reachable"),
@@ -43,11 +46,13 @@ DECLARED = re.compile(
 
 def tell_vendor(lines: Sequence[str], names: Iterable[str], codes: Iterable[str]) -> str:
     """ "" if nothing tells. A table of GPUs in nvidia-smi's form that names no other maker is NVIDIA's."""
+    told = set(codes)
+    if any(NVLINK.fullmatch(code) for code in told):
+        return "nvidia"
     head = "\n".join(lines)[:LOOKED_AT]
     for vendor, words in VENDORS:
         if words.search(head):
             return vendor
-    told = set(codes)
     for start, vendor in BY_CODE:
         if any(code.startswith(start) and code not in ("MX",) for code in told):
             return vendor
