@@ -209,13 +209,18 @@ def _given(devices: tuple[HeldDevice, ...], wishes: tuple[ContainerWish, ...]) -
     for held in devices:
         if held.memory_mib is not None:
             memory[_card(held)] = memory.get(_card(held), 0) + held.memory_mib
+    cores: dict[str, float] = {}
+    for held in devices:
+        cores[_card(held)] = cores.get(_card(held), 0) + (held.milli or 0) / 10
     asked = [wish.memory_mib for wish in wishes if wish.memory_mib]
+    given = [held.memory_mib for held in devices if held.memory_mib is not None]
     return {
         "devices": [_device(held) for held in devices],
         "physical_gpus_used": len(cards),
         "cards": sorted(cards),
         "mem_mib": memory,
-        **({"asked_mib": max(asked)} if asked else {}),
+        "core_percent": cores,
+        **({"asked_mib": max(asked), "given_mib": max(given)} if asked and given else {}),
     }
 
 
