@@ -407,3 +407,14 @@ def test_a_share_that_nobody_places_may_be_anywhere() -> None:
     ledger = ledger_of(there, [pod("a", gpu_milli=200), pod("b", gpu_milli=300)])
     assert [row.standing for row in ledger.devices] == [Standing.UNKNOWN, Standing.PART]
     assert (ledger.free, ledger.allocated_milli) == (0, 500)
+
+
+def test_an_instance_is_not_free_while_a_pod_that_asks_for_it_is_placed_by_nobody() -> None:
+    cut = card(instances=(MigInstance("1g.5gb", 0, "MIG-a"), MigInstance("1g.5gb", 1, "MIG-b")))
+    offer = {"cpu": 64_000, "nvidia.com/mig-1g.5gb": 3}
+    there = node(cut, mig_strategy="mixed", allocatable=offer, holdings=(held("a", "MIG-a"),))
+    wants = {"requests": {"nvidia.com/mig-1g.5gb": 1}}
+    found = only_device(there, pod("a", **wants), pod("late", **wants))
+    assert [one.standing for one in found.instances] == [Standing.HELD, Standing.UNKNOWN]
+    alone = only_device(there, pod("a", **wants), pod("whole", 1))
+    assert [one.standing for one in alone.instances] == [Standing.HELD, Standing.FREE]

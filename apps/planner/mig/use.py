@@ -154,6 +154,10 @@ def read_use(node: Node, pods: Iterable[Pod]) -> NodeUse:
     )
 
 
+def holders_of(node: Node) -> frozenset[str]:
+    return frozenset(holding.pod_uid for holding in node.holdings or ())
+
+
 class _Reading:
     """One node's devices with what the sources tell of them."""
 
@@ -167,7 +171,11 @@ class _Reading:
     ) -> None:
         self.model, self.offered, self.asked = model, offered, asked
         known = {pod.uid for pod in guests}
-        self.is_told = node.holdings is not None
+        # While nobody places a pod that is here, no device of the kind it asks for is known to be free.
+        is_told, placed = node.holdings is not None, holders_of(node)
+        unplaced = [pod for pod in guests if pod.uid not in placed]
+        self.tells_whole = is_told and not any(pod.requests.get(WHOLE_GPU) for pod in unplaced)
+        self.tells_cut = is_told and not any(asked_profiles(pod) for pod in unplaced)
         self.held: dict[str, list[str]] = {}
         for holding in node.holdings or ():
             if holding.pod_uid in known:
@@ -195,7 +203,7 @@ class _Reading:
         )
 
     def _use_of_whole(self, gpu: Gpu) -> Use:
-        if self.is_told and gpu.uuid:
+        if self.tells_whole and gpu.uuid:
             return Use.FREE
         return Use.UNKNOWN if self.asks_whole else Use.FREE
 
@@ -208,7 +216,7 @@ class _Reading:
 
     def _use_by_numbers(self, one: MigInstance) -> Use:
         """Of an instance that no source names a holder of."""
-        if self.is_told and one.uuid:
+        if self.tells_cut and one.uuid:
             return Use.FREE
         asked = self.asked.get(one.profile, 0)
         if not asked:
