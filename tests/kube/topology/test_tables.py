@@ -306,9 +306,7 @@ def test_a_report_of_a_whole_environment_is_searched_for_its_table():
         "GPU models and configuration:\nGPU 0: NVIDIA L40S\nGPU 1: NVIDIA L40S\n\nModel name: Hygon C86 7390\n"
         "Build flags: CUDA Archs: Not Set; ROCm: Disabled\nNUMA node0 CPU(s): 0-15\nGPU Topology:\n"
     )
-    text = table(links(2, "SYS"), cpu=["0-15", "16-31"], numa=["0", "1"], own=["N/A"] * 2, tabs=True).lstrip(
-        "\t"
-    )
-    found = read_topology(report + text + LEGEND + "\nLD_LIBRARY_PATH=/opt/lib\n")
+    text = table(links(2, "SYS"), cpu=["0-15", "16-31"], numa=["0", "1"], own=["N/A"] * 2, tabs=True)
+    found = read_topology(report + text.lstrip("\t") + LEGEND + "\nLD_LIBRARY_PATH=/opt/lib\n")
     assert (found.vendor, found.gpus, found.numa, found.complete) == ("nvidia", 2, (0, 1), True)
     assert found.links == (("X", "SYS"), ("SYS", "X"))
