@@ -64,8 +64,15 @@ def node_faults(pod: Pod, node: Node) -> list[str]:
         )
         if not tolerated:
             faults.append(f"{pod.key} does not tolerate {taint.key} on {node.name}")
+    return faults + _faults_anywhere(pod)
+
+
+def _faults_anywhere(pod: Pod) -> list[str]:
+    faults = []
     if pod.scheduler != "default-scheduler":
         faults.append(f"{pod.key} belongs to the scheduler {pod.scheduler}")
+    if pod.claims or pod.claim_wishes:
+        faults.append(f"{pod.key} gets devices by resource claims, whose place no plan can choose")
     return faults
 
 

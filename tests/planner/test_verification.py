@@ -57,6 +57,10 @@ def test_the_form_of_the_moves_is_checked(moves, words):
     says(faults(plan_of(*moves)), words)
 
 
+def test_a_pod_whose_devices_come_by_claims_is_found():
+    says(faults(plan_of(move()), pods={"a1-a": {"claims": ("team/c",)}}), "by resource claims")
+
+
 def test_a_target_without_gpus_left_is_found():
     says(faults(plan_of(move("a2-b", "a2", "a3"))), "finds no GPUs on a3")
 
