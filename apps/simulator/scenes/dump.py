@@ -18,6 +18,8 @@ from apps.simulator.controllers.objects import condition_of, controller_of, labe
 
 Json = dict[str, Any]
 
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LARGEST_BYTES = 1024 * 1024 * 1024
 _MADE_UP = {
     "ReplicaSet": "apps/v1",
     "StatefulSet": "apps/v1",
@@ -39,24 +41,56 @@ def read_dump(*paths: str) -> list[Json]:
 
 
 def _read_file(path: str) -> list[Json]:
-    text = sys.stdin.read() if path == "-" else Path(path).read_text()
+    text = _read_text(path)
     objects: list[Json] = []
     for document in _documents(text, path):
-        objects += document.get("items", [document])
+        items = document.get("items") if isinstance(document, dict) else None
+        objects += items if isinstance(items, list) else [document]
     for position, each in enumerate(objects):
-        if not isinstance(each, dict) or not each.get("kind") or not each.get("metadata", {}).get("name"):
+        if not _is_object(each):
             raise ValueError(
-                f"{path}: object {position + 1} has no kind or no metadata.name: "
-                "give the output of kubectl get -o json or -o yaml"
+                f"{path}: object {position + 1} has no kind, no metadata.name, or parts of "
+                "another form: give the output of kubectl get -o json or -o yaml"
             )
     return objects
 
 
-def _documents(text: str, path: str) -> list[Json]:
+def _read_text(path: str) -> str:
+    if path == "-":
+        if sys.stdin is None:
+            raise ValueError("standard input is closed: name a file instead")
+        data = sys.stdin.buffer.read(LARGEST_BYTES + 1)
+    else:
+        if not Path(path).is_file():
+            raise ValueError(f"{path} is no file that can be read")
+        with Path(path).open("rb") as file:
+            data = file.read(LARGEST_BYTES + 1)
+    if len(data) > LARGEST_BYTES:
+        raise ValueError(f"{path} is larger than {LARGEST_BYTES >> 20} MiB: dump fewer objects")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is no UTF-8 text: give the output of kubectl get -o json") from None
+
+
+def _is_object(each: object) -> bool:
+    if not isinstance(each, dict) or not isinstance(each.get("kind"), str) or not each["kind"]:
+        return False
+    metadata = each.get("metadata")
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
+        return False
+    return all(isinstance(metadata.get(key) or {}, dict) for key in ("labels", "annotations")) and all(
+        isinstance(each.get(part) or {}, dict) for part in ("spec", "status")
+    )
+
+
+def _documents(text: str, path: str) -> list[Any]:
     try:
         if text.lstrip().startswith("{"):
             return [json.loads(text)]
-        return [each for each in yaml.safe_load_all(text) if each]
+        return [each for each in yaml.load_all(text, Loader=LOADER) if each]
+    except RecursionError:
+        raise ValueError(f"{path} is nested too deeply to be a dump") from None
     except (ValueError, yaml.YAMLError) as error:
         line = str(error).splitlines()[0]
         raise ValueError(f"{path} is neither JSON nor YAML: {line}") from None
