@@ -168,9 +168,13 @@ def _relay_runs(version: PlanVersion, relaid: Iterable[NodeFindings]) -> list[Dr
 def _dry_runs(version: PlanVersion, plan: Plan, picture: Snapshot, gateway: Gateway) -> list[DryRun]:
     sums = _budget_sums(plan, picture)
     now = ledger.database_time()
+    returning = returning_moves(version.plan.cluster, plan, now)
     found = []
     for move in plan.moves:
-        allowed, message = _ask_eviction(gateway, move)
+        if move.pod_uid in returning:
+            allowed, message = False, returning[move.pod_uid]
+        else:
+            allowed, message = _ask_eviction(gateway, move)
         if allowed:
             message = sums.get(move.pod_uid, "")
         found.append(

@@ -13,10 +13,10 @@ from apps.planner.returning import COOL_DOWN_SECONDS, Moved, find_returns
 MOST_STEPS = 5000
 
 
-def returning_moves(cluster: Cluster, plan: Plan, now: datetime) -> list[str]:
-    """One sentence for each move of the plan that would undo one of the last hours. What was rolled back
-    stands where it was, so it counts as not moved."""
-    return find_returns(plan.moves, _moved_lately(cluster, now)) if plan.moves else []
+def returning_moves(cluster: Cluster, plan: Plan, now: datetime) -> dict[str, str]:
+    """By the pod's UID: one sentence for each move of the plan that would undo one of the last hours. What
+    was rolled back stands where it was, so it counts as not moved."""
+    return find_returns(plan.moves, _moved_lately(cluster, now)) if plan.moves else {}
 
 
 def _moved_lately(cluster: Cluster, now: datetime) -> list[Moved]:

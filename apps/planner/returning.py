@@ -25,23 +25,24 @@ class Moved:
     target: str
 
 
-def find_returns(moves: Iterable[Move], history: Iterable[Moved]) -> list[str]:
-    """One sentence for each move that takes a pod back, or moves it once more after `MOST_MOVES`.
+def find_returns(moves: Iterable[Move], history: Iterable[Moved]) -> dict[str, str]:
+    """By the pod's UID: one sentence, for each move that takes a pod back, or moves it once more after
+    `MOST_MOVES`.
 
     history: of the last `COOL_DOWN_SECONDS`. A pod is followed through the successors of its moves.
     """
     by_successor = {one.successor_uid: one for one in history if one.successor_uid}
-    said = []
+    hours = f"{COOL_DOWN_SECONDS / 3600:g} h"
+    said: dict[str, str] = {}
     for move in moves:
         earlier = list(_followed(move.pod_uid, by_successor))
-        hours = f"{COOL_DOWN_SECONDS / 3600:g} h"
         if any(one.source == move.target for one in earlier):
-            said.append(
-                f"{move.pod} was moved off {move.target} within the last {hours}: this would undo it."
+            said[move.pod_uid] = (
+                f"it was moved off {move.target} within the last {hours}: this would undo it."
             )
         elif len(earlier) >= MOST_MOVES:
-            said.append(
-                f"{move.pod} was moved {len(earlier)} times within the last {hours}: it is left where it is."
+            said[move.pod_uid] = (
+                f"it was moved {len(earlier)} times within the last {hours}: it is left where it is."
             )
     return said
 
