@@ -15,7 +15,7 @@ from apps.planner.movability import DEFAULT_SCHEDULER
 from apps.planner.resources import scale_text
 from apps.planner.rooms import Room, Rooms
 from apps.planner.selectors import matches_labels, node_matches_terms, selects_pod, untolerated_taints
-from apps.planner.topology import knows_links
+from apps.planner.topology import knows_every_link
 
 
 class Reason(StrEnum):
@@ -202,7 +202,7 @@ def interpod_words(rooms: Rooms, pod: Pod, node: Node) -> list[Reason]:
 
 
 def _link_reason(room: Room) -> Reason:
-    if not knows_links(room.node):
+    if not knows_every_link(room.node):
         return Reason.LINK_UNKNOWN
     return Reason.LINK if room.located else Reason.HOLDERS_UNKNOWN
 

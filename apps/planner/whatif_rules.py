@@ -19,7 +19,7 @@ from apps.planner.naming import shown_model
 from apps.planner.resources import Demand, scale_text
 from apps.planner.rooms import WHOLE, Room
 from apps.planner.selectors import untolerated_taints
-from apps.planner.topology import knows_links, largest_group
+from apps.planner.topology import knows_every_link, knows_links, largest_group
 from apps.planner.wording import count
 
 MIG_PREFIX = "nvidia.com/mig-"
@@ -165,6 +165,8 @@ def _link(room: Room, demand: Demand, reasons: frozenset[Reason]) -> RuleVerdict
         return RuleVerdict("link", Reason.HOLDERS_UNKNOWN not in reasons and room.has_group(demand), words)
     group = largest_group(room.node, free, wanted)
     words = f"The largest free group tied by {word} has {count(group, 'GPU')}, {demand.gpus} wanted."
+    if group < demand.gpus and not knows_every_link(room.node):
+        words += " Some links of this node are not known."
     return RuleVerdict("link", group >= demand.gpus, words)
 
 

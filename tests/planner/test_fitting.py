@@ -136,6 +136,11 @@ def test_a_link_is_refused_for_want_of_a_group_or_of_knowledge():
     assert reasons(gpus=2, link=NVLINK) == []
     assert reasons(gpus=2, link=NVLINK, nodes=split) == [Reason.LINK]
     assert reasons(gpus=2, link=NVLINK, nodes=unknown) == [Reason.LINK_UNKNOWN]
+    cut = replace(
+        links("abab"),
+        links=tuple(tuple("" if code == "SYS" else code for code in row) for row in links("abab").links),
+    )
+    assert reasons(gpus=2, link=NVLINK, nodes={"a1": {"topology": cut}}) == [Reason.LINK_UNKNOWN]
     assert reasons(gpus=2, link=LinkClass.NODE, nodes=unknown) == []
 
 

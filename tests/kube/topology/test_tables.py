@@ -303,7 +303,7 @@ GPU 1/0  XL16     XL*      S        24-47,72-95
 
 def test_a_report_of_a_whole_environment_is_searched_for_its_table():
     report = (
-        "GPU models and configuration:\nGPU 0: NVIDIA L40S\nGPU 1: NVIDIA L40S\n\nModel name: Hygon C86 7390\n"
+        "GPU models and configuration:\nGPU 0: NVIDIA L40S\nGPU 1: NVIDIA L40S\n\nModel name: Hygon C86\n"
         "Build flags: CUDA Archs: Not Set; ROCm: Disabled\nNUMA node0 CPU(s): 0-15\nGPU Topology:\n"
     )
     text = table(links(2, "SYS"), cpu=["0-15", "16-31"], numa=["0", "1"], own=["N/A"] * 2, tabs=True)
