@@ -48,7 +48,8 @@ def build() -> list[Json]:
     for number, machine in enumerate(MACHINES):
         _add_machine(scene, machine, number)
     for name, kind, node, resource, gpus, count in _RUNNING:
-        owner = _owner(scene, name, kind, {resource: gpus})
+        # Who sits on the silent node stays there: its replacement would take shares of some other node.
+        owner = _owner(scene, name, kind, {resource: gpus}, stays=node == "silent-a100")
         for _ in range(count):
             scene.put_anywhere(owner, node)
     for group in GROUPS:
@@ -92,12 +93,21 @@ def _add_machine(scene: SceneBuilder, machine: Machine, number: int) -> None:
     )
 
 
-def _owner(scene: SceneBuilder, name: str, kind: str, limits: Amounts, namespace: str = "mixed") -> Owner:
-    return scene.add_owner(Owner(kind, namespace, name, _template(name, kind, limits)))
+def _owner(
+    scene: SceneBuilder,
+    name: str,
+    kind: str,
+    limits: Amounts,
+    namespace: str = "mixed",
+    *,
+    stays: bool = False,
+) -> Owner:
+    return scene.add_owner(Owner(kind, namespace, name, _template(name, kind, limits, stays=stays)))
 
 
-def _template(name: str, kind: str, limits: Amounts) -> Json:
-    template = make_template(name, cpu=1, memory_gib=4, restart="Never" if kind == "Job" else "Always")
+def _template(name: str, kind: str, limits: Amounts, *, stays: bool = False) -> Json:
+    restart = "Never" if kind == "Job" else "Always"
+    template = make_template(name, cpu=1, memory_gib=4, restart=restart, stays=stays)
     _ask(template["spec"]["containers"][0], limits)
     return template
 
