@@ -17,6 +17,7 @@ from apps.clusters.dumps import read_dump_texts
 from apps.clusters.mig_node_answer import answer_node
 from apps.planner.costs import DEFAULT_COSTS
 from apps.planner.defrag import plan_free_nodes
+from apps.planner.finished import group_finished
 from apps.planner.inventory import Node
 from apps.planner.ledger import node_ledger
 from apps.planner.ledger_devices import compute_slices
@@ -333,9 +334,9 @@ def fail_in_a_loop(given: Json) -> Answer:
         pod["metadata"] |= {"name": f"failed-{number}", "uid": f"uid-failed-{number}"}
         pod["status"] = {"phase": "Failed", "reason": "UnexpectedAdmissionError"}
         pods.append(pod)
-    _, ledger = only_node(open_report({**given, "pods": pods}))
-    told = _ask_objects([*given["nodes"], *pods])
-    return {"used": ledger.main.units_used, "groups": len(told.get("finished", ()))}
+    snapshot = open_report({**given, "pods": pods})
+    _, ledger = only_node(snapshot)
+    return {"used": ledger.main.units_used, "groups": len(group_finished(snapshot))}
 
 
 def count_partitions(given: Json) -> Answer:
