@@ -1,5 +1,7 @@
 """Kinds that a cluster may lack, or may serve in an older version only."""
 
+from urllib.error import HTTPError
+
 from apps.kube.gateway import (
     DRA,
     KAI_POD_GROUPS,
@@ -29,6 +31,15 @@ def watch_of(gateway, *kinds):
 
 def kept(watch, kind):
     return [one.open() for one in watch.objects()[kind]]
+
+
+def is_served(api, path):
+    """A definition is served a moment after it is made."""
+    try:
+        api.ask("GET", path)
+    except HTTPError:
+        return False
+    return True
 
 
 def test_devices_by_claims_are_followed_and_missing_schedulers_do_no_harm(api_server):
@@ -80,7 +91,8 @@ def test_an_older_version_is_asked_for_where_the_newer_is_not_served(api_server)
         card = {"apiVersion": "lab.example/v1", "kind": "Card", "metadata": {"name": name}}
         return api_server.ask("POST", "/apis/lab.example/v1/cards", card)
 
-    wait_until(lambda: make("a"))
+    wait_until(lambda: is_served(api_server, "/apis/lab.example/v1/cards"))
+    make("a")
     watch = watch_of(api_server.gateway(), kind)
     try:
         wait_until(lambda: [one.name for one in watch.objects().get(kind, [])] == ["a"])
