@@ -60,7 +60,7 @@ def _node(lines: list[str]) -> Json:
     taints = [
         found.groupdict("") for line in fields.get("Taints", ()) if (found := TAINT.match(line.strip()))
     ]
-    spec: Json = {"taints": taints, "unschedulable": fields.get("Unschedulable", ["false"])[0] == "true"}
+    spec: Json = {"taints": taints, "unschedulable": fields.get("Unschedulable") == ["true"]}
     status: Json = {**amounts, "conditions": list(_conditions(fields.get("Conditions", ())))}
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec, "status": status}
 

@@ -5,7 +5,10 @@ import json
 
 import pytest
 from django.core.management import CommandError, call_command
+from hypothesis import given
+from hypothesis import strategies as st
 
+from apps.kube.describe_text import read_description
 from tests.kube.objects import node, pod
 
 HAMI = "hami.io/node-nvidia-register"
@@ -160,6 +163,15 @@ def test_a_description_in_a_terminal_is_read_and_its_cut_value_is_not(tmp_path):
     assert [one["healthy"] for one in found["gpus"]] == [True, False]
     assert any("its end is cut off" in warning for warning in found["warnings"])
     assert found["sources"]["schedulable_units"]["observed_at"] == "2026-01-01T10:00:00Z"
+
+
+@given(st.data())
+def test_a_description_cut_anywhere_is_read_or_refused(data):
+    start, end = data.draw(st.integers(0, 60)), data.draw(st.integers(0, len(DESCRIBED)))
+    gap = data.draw(st.integers(0, len(DESCRIBED)))
+    for text in (DESCRIBED[:end], DESCRIBED[:gap] + DESCRIBED[gap + start :]):
+        for one in read_description(text):
+            assert isinstance(one["metadata"]["name"], str)
 
 
 @pytest.mark.parametrize(
