@@ -43,7 +43,7 @@ def _flush(text: str) -> list[str]:
 
 def _parts(lines: list[str]) -> Iterator[list[str]]:
     starts = [at for at, line in enumerate(lines) if line.startswith("Name:")]
-    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=False):
         yield lines[start:end]
 
 
