@@ -74,13 +74,17 @@ def asked_of(node: Node, pod: Pod) -> Asked:
 
 def _part_asked(node: Node, pod: Pod) -> str:
     """A resource that counts parts of one of the main devices ("aliyun.com/gpu-mem"), "" without one."""
-    beside = tuple(group.resource for group in node.others)
-    for name, amount in pod.requests.items():
-        if amount <= 0 or name in beside or not is_device_resource(name) or counts_devices(name):
-            continue
-        if not any(name.startswith(other) for other in beside):
-            return name
-    return ""
+    return next(
+        (
+            name
+            for name, amount in pod.requests.items()
+            if amount > 0
+            and is_device_resource(name)
+            and not counts_devices(name)
+            and not (node.others and _is_beside(node, name))
+        ),
+        "",
+    )
 
 
 def _memory_behind(node: Node, resource: str, amount: int) -> int | None:
@@ -112,8 +116,21 @@ def _units(node: Node, pod: Pod) -> int:
     own = pod.requests.get(node.gpu_resource, 0)
     if own:
         return own
-    beside = {group.resource for group in node.others}
-    return sum(amount for name, amount in pod.requests.items() if name not in beside and counts_devices(name))
+    return sum(
+        amount
+        for name, amount in pod.requests.items()
+        if counts_devices(name) and not (node.others and _is_beside(node, name))
+    )
+
+
+def _is_beside(node: Node, resource: str) -> bool:
+    """Whether it is of the devices beside the main ones: by their name, or by their vendor's."""
+    domain = resource.partition("/")[0]
+    if any(group.resource == resource for group in node.others):
+        return True
+    return domain != node.gpu_resource.partition("/")[0] and any(
+        group.resource.partition("/")[0] == domain for group in node.others
+    )
 
 
 def _asks_elsewhere(node: Node, pod: Pod, units: int) -> bool:

@@ -14,6 +14,8 @@ from apps.planner.counting import count_gpus
 from apps.planner.inventory import DeviceGroup, Gpu, Holding, MigInstance, Node, Pod, Source, Taint
 from apps.planner.ledger import ledger_of, node_ledger
 from apps.planner.ledger_rows import DeviceLedger, Flag, NodeLedger, Standing, Waste
+from apps.planner.rooms import free_room
+from apps.planner.snapshot import Snapshot
 from tests.drawing import GIB, GPU, cluster, running, waiting
 
 MEMORY = 40_000
@@ -418,3 +420,17 @@ def test_an_instance_is_not_free_while_a_pod_that_asks_for_it_is_placed_by_nobod
     assert [one.standing for one in found.instances] == [Standing.HELD, Standing.UNKNOWN]
     alone = only_device(there, pod("a", **wants), pod("whole", 1))
     assert [one.standing for one in alone.instances] == [Standing.HELD, Standing.FREE]
+
+
+def test_what_is_asked_of_another_vendors_devices_takes_none_of_the_main_ones() -> None:
+    group = DeviceGroup("cambricon", "cambricon.com/vmlu", gpus=(Gpu(0, "MLU-0"),))
+    there = node(card(0), card(1), others=(group,))
+    guests = [
+        pod("a", requests={"cambricon.com/vmlu": 1, "cambricon.com/mlu.smlu.vmemory": 4}),
+        pod("b", requests={"cambricon.com/mlu": 1}),
+    ]
+    ledger = ledger_of(there, guests)
+    assert (ledger.allocated_milli, ledger.free) == (0, 2)
+    assert free_room(Snapshot("lab", 0.0, {"n1": there}, {one.uid: one for one in guests})).by_node[
+        "n1"
+    ].gpu_left == [1000, 1000]
