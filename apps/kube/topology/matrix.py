@@ -196,10 +196,14 @@ def _headless(sheet: Sheet, declared: int | None) -> Reading:
         return Reading(error="no table of links", complete=False)
     least = max(numbers) + 1
     told = counts == {least + nics} or (len(counts) == 1 and nics and counts.pop() - nics >= least)
-    size = declared or (least if told else None)
+    size = max(declared or 0, least) if told or declared else 0
+    if not 0 < size <= MOST_GPUS:
+        return Reading(
+            nics=None, complete=False, error="the header is missing: the number of GPUs is not certain"
+        )
     return Reading(
         gpus=size,
-        names=sheet.gpus,
+        names=tuple(f"GPU{at}" for at in range(size)),
         nics=nics or None,
         complete=False,
         warnings=("the header is missing: which cell is whose is not certain",),

@@ -310,3 +310,11 @@ def test_a_report_of_a_whole_environment_is_searched_for_its_table():
     found = read_topology(report + text.lstrip("\t") + LEGEND + "\nLD_LIBRARY_PATH=/opt/lib\n")
     assert (found.vendor, found.gpus, found.numa, found.complete) == ("nvidia", 2, (0, 1), True)
     assert found.links == (("X", "SYS"), ("SYS", "X"))
+
+
+def test_rows_without_their_header_tell_the_number_where_cells_and_rows_agree():
+    rows = WHOLE.splitlines()[1:]
+    found = read_topology("\n".join(rows))
+    assert (found.gpus, found.links, found.complete, found.error) == (4, None, False, "")
+    found = read_topology("\n".join(row for row in rows if row[:4] in ("GPU1", "GPU2")))
+    assert "number of GPUs is not certain" in found.error
