@@ -1,7 +1,7 @@
 """A dump of 10,000 nodes and 60,000 pods read into a snapshot, beside a plain json.load of the same file.
 
     python -m benchmarks.reading [--nodes 10000] [--pods 60000] [--seed 1] [--form json|compact|yaml]
-                                 [--managed-fields] [--rounds 1] [--keep FILE] [--json]
+                                 [--managed-fields] [--lean] [--rounds 1] [--keep FILE] [--json]
 
 Each reading is a program of its own, from its start to its end, so its peak memory is the reading's alone.
 CPU seconds stand beside wall seconds because the machine may be shared; the ratios of both are printed.
@@ -60,6 +60,7 @@ def main() -> int:
             seed=options.seed,
             form=options.form,
             managed_fields=options.managed_fields,
+            lean=options.lean,
         )
         size = path.stat().st_size
         print(f"{count} objects, {size / 2**20:.0f} MiB, {size / count:.0f} bytes each")
@@ -77,6 +78,7 @@ def _read_options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--form", choices=("json", "compact", "yaml"), default="json")
     parser.add_argument("--managed-fields", action="store_true", help="as kubectl --show-managed-fields")
+    parser.add_argument("--lean", action="store_true", help="objects without what nothing here reads")
     parser.add_argument("--rounds", type=int, default=1, help="the median of so many")
     parser.add_argument("--keep", type=Path, help="write the dump here, and leave it there")
     parser.add_argument("--json", action="store_true")
