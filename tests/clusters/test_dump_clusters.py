@@ -65,7 +65,7 @@ def test_several_files_are_read_together(tmp_path):
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"\xff\xfe\x00", "nodes.json is no UTF-8 text"),
+        (b"\xff\xfe\x00", "nodes.json is not UTF-8 text"),
         (b"", "nodes.json: it is empty"),
         (b"{]", "nodes.json: neither JSON nor YAML"),
         (b'{"apiVersion": "v1", "kind": "Namespace"}', "There is no Node in it"),
