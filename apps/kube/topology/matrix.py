@@ -82,6 +82,8 @@ def _shown(code: str) -> str:
 
 def _is_p2p(links: Cells, legend: Mapping[str, str]) -> bool:
     between = [code for at, row in enumerate(links) for here, code in enumerate(row) if here != at and code]
+    if any(code not in CAPABILITIES for code in between):
+        return False  # a legend of rights may be of another table in the same text
     if {"CNS", "GNS"} <= set(legend) or "status ok" in legend.get("OK", "").lower():
         return True
     return bool(between) and set(between) <= CAPABILITIES - {"NA", "N/A"} | {"N/A"} and between != ["N/A"]

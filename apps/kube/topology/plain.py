@@ -59,7 +59,7 @@ def _best(readings: Sequence[Reading]) -> Reading | None:
         return None
     usable = [one for one in readings if not one.error]
     found = next((one for one in usable if one.complete), usable[0] if usable else readings[0])
-    others = [one for one in usable if one.links != found.links and one.links is not None]
+    others = [one for one in usable if one.links is not None and _is_another(one, found)]
     if not others:
         return found
     warnings = [*found.warnings, f"the text holds {len(others) + 1} different tables: this is one of them"]
@@ -67,6 +67,11 @@ def _best(readings: Sequence[Reading]) -> Reading | None:
     if (found.gpus or 0) < largest and not found.complete:
         warnings.append(f"another speaks of {largest} GPUs")
     return replace(found, warnings=tuple(warnings))
+
+
+def _is_another(one: Reading, found: Reading) -> bool:
+    """Two machines may have the same links, and other network cards or CPUs."""
+    return (one.links, one.nic_links, one.cpu_affinity) != (found.links, found.nic_links, found.cpu_affinity)
 
 
 def _without_links(tables: Sequence[Table], numa: dict[int, int | None]) -> Reading | None:

@@ -114,9 +114,8 @@ def _may_name_devices(line: str, current: Table | None) -> bool:
     """A quick look, before a line is taken apart."""
     if DEVICE.search(line) is not None:
         return True
-    return current is not None and line.strip(BEFORE_LINE).partition(" ")[0].rstrip(":") in current.names_of(
-        "other", "storage"
-    )
+    first = next(iter(line.strip(BEFORE_LINE).split(None, 1)), "").rstrip(":")
+    return current is not None and first in current.names_of("other", "storage")
 
 
 def _heading_of(line: str) -> str:

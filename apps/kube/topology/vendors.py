@@ -14,7 +14,10 @@ BY_WORDS = (
     ("iluvatar", r"\bixsmi\b|ixlink"),
     ("mthreads", r"\bmthreads-gmi\b|mtlink"),
     ("intel", r"\bxpu-smi\b|xe link"),
-    ("amd", r"\brocm-smi\b|ROCm System Management|\bamd-smi\b|\bxgmi\b|LINK TYPE TABLE|AMD Topology"),
+    (
+        "amd",
+        r"\brocm-smi\b|ROCm System Management|\bamd-smi\b|\bxgmi\b|between two GPUs|LINK TYPE TABLE|AMD Topology",
+    ),
     ("nvidia", r"\bnvidia|\bNVLinks?\b"),
 )
 """What only a tool of that maker or its legend says: a CPU of Hygon, or "ROCm: disabled", stands in texts of
