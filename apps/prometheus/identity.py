@@ -55,6 +55,7 @@ _EXPORTER = re.compile(
 _RESERVATION_NAMESPACES = {"runai-reservation", "kai-resource-reservation"}
 _RESERVATION_PODS = ("runai-reservation-", "gpu-reservation-", "kai-reservation-")
 _BARE_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_PCI_NUMBER = re.compile(r"0x[0-9a-fA-F]{4}")
 _NULL_UUID = re.compile(r"(?:[A-Za-z]+-)?[0-]*")
 
 
@@ -126,7 +127,7 @@ def identity_of(series: Series) -> Identity | None:
         scraped=labels.get("instance", ""),
         instance=_instance(labels),
         profile=_first(labels, _PROFILE),
-        model=_first(labels, _MODEL),
+        model=_model(labels),
         bus_id=bus_id,
         vendor=vendor_of(name) or ("nvidia" if uuid.startswith(("GPU-", "MIG-")) else ""),
     )
@@ -134,6 +135,12 @@ def identity_of(series: Series) -> Identity | None:
 
 def _first(labels: Labels, names: Iterable[str]) -> str:
     return next((labels[name] for name in names if labels.get(name)), "")
+
+
+def _model(labels: Labels) -> str:
+    """A name before a PCI number, which AMD's exporter tells as well."""
+    told = [labels[name] for name in _MODEL if labels.get(name)]
+    return next((one for one in told if not _PCI_NUMBER.fullmatch(one)), next(iter(told), ""))
 
 
 def _host(labels: Labels) -> str:

@@ -271,3 +271,11 @@ def test_what_holds_no_metrics_is_refused_in_one_line(text):
         read_metrics("this file", text)
     assert str(refused.value).startswith("this file ")
     assert "\n" not in str(refused.value)
+
+
+def test_a_model_is_a_name_before_a_pci_number():
+    card = {"gpu": None, "uuid": "", "card_model": "0x74a5", "gpu_id": "0", "gpu_uuid": "u-7"}
+    assert only(line("gpu_used_vram", 5, **card, card_series="AMD Instinct MI325X")).model == (
+        "AMD Instinct MI325X"
+    )
+    assert only(line("gpu_used_vram", 5, **card)).model == "0x74a5"

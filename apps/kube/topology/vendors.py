@@ -16,7 +16,8 @@ BY_WORDS = (
     ("intel", r"\bxpu-smi\b|xe link"),
     (
         "amd",
-        r"\brocm-smi\b|ROCm System Management|\bamd-smi\b|\bxgmi\b|between two GPUs|LINK TYPE TABLE|AMD Topology",
+        r"\brocm-smi\b|ROCm System Management|\bamd-smi\b|\bxgmi\b|between two GPUs|LINK TYPE TABLE"
+        r"|AMD Topology",
     ),
     ("nvidia", r"\bnvidia|\bNVLinks?\b"),
 )
