@@ -25,7 +25,7 @@ NONE = "<none>"
 def is_description(text: str) -> bool:
     """Whether it looks like `kubectl describe node`."""
     names = {found["name"] for found in map(FIELD.match, _flush(text)[:2000]) if found}
-    return "Name" in names and len(names.intersection(NAMES)) >= 2
+    return "Name" in names and "Namespace" not in names and len(names.intersection(NAMES)) >= 2
 
 
 def read_description(text: str) -> list[Json]:

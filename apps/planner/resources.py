@@ -61,8 +61,10 @@ VENDORS = {
 DEVICE_WORDS = re.compile(r"gpu|dcu|mlu|cuda|ascend|neuron|gaudi|accel|qaic|(?<![a-z])v?(?:npu|tpu|xpu|hpu)")
 BESIDE_DEVICES = ("monitoring", "rdma", "hostdev", "sriov", "roce", "mlnx", "mlx", "nics")
 PARTS_OF_DEVICES = ("mem", "core", "percent", "bandwidth", "-milli", "slice", "tile", "mig-")
-COUNTED_IN_PERCENT = "koordinator.sh/"
-"""Koordinator's resources: 100 of them are one device, whose ordinary name counts it."""
+COUNTED_IN_PERCENT = ("koordinator.sh/", "kubernetes.io/gpu")
+"""Koordinator's resources, today's and its first ones: 100 of them are one device, whose ordinary name
+counts it."""
+KOORDINATORS_FIRST = re.compile(r"^kubernetes\.io/gpu(?:-core|-memory|-memory-ratio)?$")
 
 
 def parse_quantity(text: str | int | float, resource: str = "") -> int:
@@ -122,7 +124,7 @@ def is_device_resource(name: str) -> bool:
     """
     domain, slash, short = name.lower().partition("/")
     if not slash or "." not in domain or domain.endswith("kubernetes.io"):
-        return False
+        return KOORDINATORS_FIRST.match(name) is not None
     if any(word in short for word in BESIDE_DEVICES):
         return False
     return domain in VENDORS or DEVICE_WORDS.search(name.lower()) is not None

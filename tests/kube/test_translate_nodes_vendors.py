@@ -56,6 +56,39 @@ MANY_UNITS = {
         {"gpu.intel.com/cards": "card0.card1"},
         ("intel", "gpu.intel.com/xe", 2, 1, "", 16384),
     ),
+    "amd, cut in eight, each piece offered as a card": (
+        {"amd.com/gpu": "32"},
+        {
+            "amd.com/compute-memory-partition": "cpx_nps1",
+            "amd.com/gpu.product-name": "AMD_Instinct_MI325X",
+            "amd.com/gpu.vram": "256G",
+        },
+        ("amd", "amd.com/gpu", 4, 8, "shared", 262144),
+    ),
+    "koordinator, by its first names": (
+        {
+            "kubernetes.io/gpu": "200",
+            "kubernetes.io/gpu-core": "200",
+            "kubernetes.io/gpu-memory": "48Gi",
+            "kubernetes.io/gpu-memory-ratio": "200",
+        },
+        {},
+        ("nvidia", "kubernetes.io/gpu", 2, 100, "koordinator", 24576),
+    ),
+    "tencent, hundredths of cores and memory in GiB": (
+        {"tke.cloud.tencent.com/qgpu-core": "200", "tke.cloud.tencent.com/qgpu-memory": "64"},
+        {},
+        ("nvidia", "tke.cloud.tencent.com/qgpu-core", 2, 100, "qgpu", 32768),
+    ),
+    "turns on a mig instance": (
+        {"nvidia.com/gpu": "0", "nvidia.com/mig-1g.5gb.shared": "6"},
+        {
+            "nvidia.com/gpu.count": "1",
+            "nvidia.com/mig.strategy": "mixed",
+            "nvidia.com/mig-1g.5gb.sharing-strategy": "time-slicing",
+        },
+        ("nvidia", "nvidia.com/gpu", 1, 1, "time-slicing", None),
+    ),
     "amd, counted by its older labels": (
         {"amd.com/gpu": "4"},
         {"beta.amd.com/gpu.vram.64G": "4", "beta.amd.com/gpu.cu-count.110": "4"},
@@ -366,3 +399,11 @@ def test_koordinator_deals_out_the_cards_of_the_plugin_beside_it():
 )
 def test_the_planner_knows_the_one_profile_of_a_node(labels):
     assert single_profile(read(raw_node({"nvidia.com/gpu": "3"}, labels))) == "2g.10gb"
+
+
+def test_whole_cards_beside_one_that_is_dealt_out_in_turns_under_another_name():
+    labels = {"nvidia.com/gpu.count": "4", "nvidia.com/gpu.replicas": "6"}
+    found = read(raw_node({"nvidia.com/gpu": "3", "nvidia.com/gpu.20gb": "6"}, labels))
+    assert facts(found)[:4] == ("nvidia", "nvidia.com/gpu", 4, 1)
+    (beside,) = found.others
+    assert (beside.resource, len(beside.gpus), beside.shares_per_gpu) == ("nvidia.com/gpu.20gb", 1, 6)

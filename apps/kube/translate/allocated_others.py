@@ -63,11 +63,10 @@ def _koordinator(value: str, warn: Warn) -> Iterator[HeldDevice]:
             if not uuid and (minor is None or minor < 0):
                 warn(f"the annotation {KOORDINATOR} names a device neither by minor nor by id")
                 continue
-            amounts = quantities(child(entry, "resources"), warn, KOORDINATOR)
-            both = amounts.get("koordinator.sh/gpu", 0)
-            percents = [both, amounts.get("koordinator.sh/gpu-core", 0)]
-            percents.append(amounts.get("koordinator.sh/gpu-memory-ratio", 0))
-            memory = amounts.get("koordinator.sh/gpu-memory", 0) >> 20
+            told = quantities(child(entry, "resources"), warn, KOORDINATOR)
+            amounts = {name.partition("/")[2]: amount for name, amount in told.items()}  # two domains
+            percents = [amounts.get(name, 0) for name in ("gpu", "gpu-core", "gpu-memory-ratio")]
+            memory = amounts.get("gpu-memory", 0) >> 20
             yield HeldDevice(
                 source=Source.SCHEDULER,
                 uuid=uuid,

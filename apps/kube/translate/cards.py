@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from apps.kube.translate.counting import (
+    AMD_PARTITION,
     GKE_CLIENTS,
     GKE_PARTITION,
     MOST_GPUS,
@@ -18,6 +19,7 @@ from apps.kube.translate.counting import (
     counted_by_amounts,
     labelled_count,
     number_label,
+    partitions_per_card,
     units_per_card,
 )
 from apps.kube.translate.dealing import (
@@ -89,7 +91,7 @@ def read_cards(
     register = _register_of(offer, registers, warn)
     product = _product(offer, told.labels, warn)
     resource = offer.main or DEFAULT_RESOURCES.get(offer.cards.vendor, "")
-    claimed = _claimed(offer, told.labels, warn)
+    claimed = _claimed(offer, told.labels, product, warn)
     count = _count(offer, register, product, claimed, told, warn, is_alone=is_alone)
     model = product.model
     if register is not None and product.label in ("", "accelerator"):  # that label names a family only
@@ -142,9 +144,12 @@ def _product(offer: Offer, labels: Mapping[str, str], warn: Warn) -> Product:
     return product if offer.cards.kind == "" or offer.cards.vendor != "nvidia" else Product()
 
 
-def _claimed(offer: Offer, labels: Mapping[str, str], warn: Warn) -> int | None:
-    """Units per card, as a label of NVIDIA's or GKE's says."""
-    if offer.cards != NVIDIA:
+def _claimed(offer: Offer, labels: Mapping[str, str], product: Product, warn: Warn) -> int | None:
+    """Units per card, as a label of NVIDIA's, GKE's or AMD's says."""
+    if offer.cards.vendor == "amd":
+        return partitions_per_card(labels.get(AMD_PARTITION, ""), product, warn)
+    renamed = offer.cards.vendor == "nvidia" and offer.cards.kind.startswith("gpu.")
+    if offer.cards != NVIDIA and not renamed:
         return None
     return number_label(labels, REPLICAS, warn) or whole_or_none(labels.get(GKE_CLIENTS))
 
@@ -216,7 +221,8 @@ def _shares(
         return units // cards
     source = "the node agent sees" if told.agent is not None else f"the {count.source} says"
     warn(f"{source} {cards} GPUs, the kubelet offers {units} of {resource}")
-    return expected
+    # Fewer than the cards are no turns on them: the labels may speak of another name's units.
+    return 1 if claimed and units < cards else expected
 
 
 def _is_alive(

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from apps.kube.translate.products import Product
-from apps.kube.translate.values import Warn, whole_or_none
+from apps.kube.translate.values import Warn, brief, whole_or_none
 from apps.kube.translate.vendors import MIG_PREFIX, NVIDIA, Form, Offer
 from apps.planner.mig.catalogue import UnknownModel, find_model, resource_profile
 
@@ -25,9 +25,11 @@ INTEL_DEVICE = re.compile(
     r"^gpu\.intel\.com/device-id\.(?P<id>[0-9a-f]{4}-[0-9a-f]{4})\.count$", re.IGNORECASE
 )
 INTEL_CARDS = ("gpu.intel.com/cards", "gpu.intel.com/gpu-numbers")
+AMD_PARTITION = "amd.com/compute-memory-partition"
 AMD_COUNTED = ("beta.amd.com/gpu.vram.", "beta.amd.com/gpu.family.", "beta.amd.com/gpu.cu-count.")
 UNITS_PER_CARD = (
-    (re.compile(r"^koordinator\.sh/gpu(?:-core|-memory-ratio|[.-]shared)?$"), 100),
+    (re.compile(r"^(?:koordinator\.sh|kubernetes\.io)/gpu(?:-core|-memory-ratio|[.-]shared)?$"), 100),
+    (re.compile(r"^(?:tke\.cloud\.)?tencent\.com/(?:qgpu|vcuda)-core$"), 100),
     (re.compile(r"^volcano\.sh/vgpu-cores$"), 100),
     (re.compile(r"^hygon\.com/dcucores$"), 100),
     (re.compile(r"^metax-tech\.com/vcore$"), 100),
@@ -142,6 +144,17 @@ def units_per_card(name: str, product: Product) -> int:
     if name.startswith("amd.com/cpx_"):
         return next((parts for models, parts in XCDS if re.search(models, product.model)), 0)
     return next((units for pattern, units in UNITS_PER_CARD if pattern.match(name)), 0)
+
+
+def partitions_per_card(told: str, product: Product, warn: Warn) -> int | None:
+    """told: AMD's label of how its cards are cut ("cpx_nps4"), where each piece is offered as a GPU."""
+    if not told or told.startswith("spx"):
+        return None
+    parts = units_per_card(f"amd.com/{told}", product)
+    if not parts:
+        said = f"the label {AMD_PARTITION} says {brief(told)}"
+        warn(f"{said}: into how many pieces that cuts a card of this model is not known")
+    return parts or None
 
 
 def _cards_under_mig(offer: Offer, product: Product) -> int:

@@ -29,6 +29,8 @@ OTHER_LABELS = {
     "node.koordinator.sh/gpu-model": "",
     "aliyun.accelerator/nvidia_name": "nvidia",
     "k8s.amazonaws.com/accelerator": "nvidia",
+    "karpenter.k8s.aws/instance-gpu-name": "nvidia",
+    "karpenter.k8s.aws/instance-accelerator-name": "aws",
     "beta.amd.com/gpu.product-name": "amd",
     "cloud.google.com/gke-tpu-accelerator": "google",
     "node.kubernetes.io/npu.chip.name": "ascend",
@@ -44,6 +46,7 @@ MEMORY_LABELS = {
     "amd.com/gpu.vram": ("amd", ""),
     "beta.amd.com/gpu.vram": ("amd", ""),
     "aliyun.accelerator/nvidia_mem": ("nvidia", "M"),
+    "karpenter.k8s.aws/instance-gpu-memory": ("nvidia", "M"),
     "metax-tech.com/gpu.memory": ("metax", ""),
     "hygon.com/dcu.vram": ("hygon", ""),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from apps.kube.translate.products import Product
@@ -9,9 +10,13 @@ from apps.kube.translate.registers import Register
 from apps.kube.translate.vendors import Offer
 
 STRATEGY_LABELS = ("nvidia.com/gpu.sharing-strategy", "cloud.google.com/gke-gpu-sharing-strategy")
+MIG_STRATEGY_LABEL = re.compile(r"^nvidia\.com/mig-[\w.]+\.sharing-strategy$")
 BY_RESOURCE = (
     ("volcano.sh/vgpu", "volcano-vgpu"),
     ("koordinator.sh/", "koordinator"),
+    ("kubernetes.io/gpu", "koordinator"),
+    ("tke.cloud.tencent.com/qgpu", "qgpu"),
+    ("tencent.com/vcuda", "vcuda"),
     ("aliyun.com/gpu-mem", "gpushare"),
     ("alibabacloud.com/gpu-milli", "gpushare"),
     ("k8s.amazonaws.com/vgpu", "mps"),
@@ -19,7 +24,7 @@ BY_RESOURCE = (
     ("mthreads.com/sgpu", "sgpu"),
     ("gpu.intel.com/", "shared-dev"),
 )
-BY_NATURE = ("koordinator", "gpushare", "volcano-vgpu", "sgpu")
+BY_NATURE = ("koordinator", "gpushare", "volcano-vgpu", "sgpu", "qgpu", "vcuda")
 """Ways of sharing in which a card is divisible whatever the number of its units."""
 
 
@@ -33,8 +38,9 @@ def sharing_of(
 ) -> str:
     """ "" for whole cards."""
     if offer.cards.vendor == "nvidia" and resource.startswith("nvidia.com/"):
-        told = next((labels[key] for key in STRATEGY_LABELS if labels.get(key)), "")
-        if told and told != "none":
+        keys = (*STRATEGY_LABELS, *(key for key in sorted(labels) if MIG_STRATEGY_LABEL.match(key)))
+        told = next((labels[key] for key in keys if labels.get(key, "none") not in ("", "none")), "")
+        if told:
             return told[:40]
         if product.is_shared:
             return "time-slicing"

@@ -14,7 +14,9 @@ MIB = 2**20
 ALIYUN = "aliyun.com/gpu-mem"
 FEWEST_MIB = 1024  # gpushare counts GiB unless told to count MiB; no card has a thousand GiB
 SIZES = (
-    (re.compile(r"^koordinator\.sh/gpu-memory$"), 1 / MIB),
+    (re.compile(r"^(?:koordinator\.sh|kubernetes\.io)/gpu-memory$"), 1 / MIB),
+    (re.compile(r"^tke\.cloud\.tencent\.com/qgpu-memory$"), 1024),
+    (re.compile(r"^tencent\.com/vcuda-memory$"), 256),
     (re.compile(r"^mthreads\.com/sgpu-memory$"), 512),
     (re.compile(r"^cambricon\.com/.+\.smlu\.vmemory$"), 256),
     (re.compile(r"^gpu\.intel\.com/memory\.max$"), 1 / MIB),

@@ -50,6 +50,9 @@ VENDORS_BY_DOMAIN = {
     "aliyun.com": "nvidia",
     "alibabacloud.com": "nvidia",
     "koordinator.sh": "nvidia",
+    "kubernetes.io": "nvidia",
+    "tke.cloud.tencent.com": "nvidia",
+    "tencent.com": "nvidia",
     "aws.amazon.com": "aws",
     "google.com": "google",
     "qualcomm.com": "qualcomm",
@@ -58,7 +61,7 @@ VENDORS_BY_DOMAIN = {
 }
 """Who makes the cards behind a domain. Plugins of these clouds and schedulers deal out NVIDIA's cards,
 unless the node says otherwise (`KOORDINATOR_VENDOR`)."""
-KOORDINATOR = "koordinator.sh/"
+KOORDINATOR = ("koordinator.sh/", "kubernetes.io/")
 KOORDINATOR_VENDOR = "node.koordinator.sh/gpu-vendor"
 SPOKEN_VENDORS = {"huawei": "ascend", "kunlunxin": "kunlun", "moorethreads": "mthreads"}
 SHARES = re.compile(
@@ -68,7 +71,7 @@ PARTITIONS = re.compile(
     r"^(?:[sdtqc]px_nps\d|(?:.+\.)?mim-.+|.+-\d+c(?:\.\d+cpu.*)?|.+-vir\d+.*|dcu-(?:share|mig)-.+)$"
 )
 PARTS_BY_THEMSELVES = re.compile(
-    r"^(?:koordinator\.sh/|aliyun\.com/gpu-|alibabacloud\.com/gpu-|volcano\.sh/vgpu-|hygon\.com/dcucores$"
+    r"^(?:koordinator\.sh/|kubernetes\.io/gpu-?|(?:tke\.cloud\.)?tencent\.com/(?:qgpu|vcuda)-core$|aliyun\.com/gpu-|alibabacloud\.com/gpu-|volcano\.sh/vgpu-|hygon\.com/dcucores$"
     r"|metax-tech\.com/vcore$|mthreads\.com/sgpu-core$|.+\.v[cC]ore$)"
 )
 ASCEND_CHIP = re.compile(r"^(.+?)(?:-(?:memory|core|\d+c(?:\..+)?))?$")
@@ -93,7 +96,7 @@ def _form_of(resource: str, domain: str, short: str) -> Form:
         return Form.PARTITION
     if any(word in short for word in PARTS_OF_DEVICES) or "millicores" in short:
         return Form.PART
-    if resource == "koordinator.sh/gpu" or SHARES.search(short):
+    if resource in ("koordinator.sh/gpu", "kubernetes.io/gpu") or SHARES.search(short):
         return Form.SHARE
     return Form.WHOLE
 

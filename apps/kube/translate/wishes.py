@@ -41,6 +41,8 @@ PARTS: dict[str, tuple[str, int]] = {
     "tke.cloud.tencent.com/qgpu-memory": (MEMORY, 1024),
     "koordinator.sh/gpu-core": (CORES, 1),
     "koordinator.sh/gpu-memory-ratio": (MEMORY_PERCENT, 1),
+    "kubernetes.io/gpu-core": (CORES, 1),
+    "kubernetes.io/gpu-memory-ratio": (MEMORY_PERCENT, 1),
 }
 """Resource -> (what part of a device, MiB or percent in one unit of it)."""
 CARD_OF = {"alibabacloud.com/gpu-milli": 1000, "mthreads.com/sgpu-core": 16}
@@ -52,11 +54,13 @@ PARTS_BY_FORM = (
     (re.compile(r"^cambricon\.com/mlu[^/]*\.smlu\.vmemory$"), (MEMORY, 256)),
     (re.compile(r"^cambricon\.com/mlu[^/]*\.smlu\.vcore$"), (CORES, 1)),
 )
-KOORDINATOR_BYTES = "koordinator.sh/gpu-memory"
-KOORDINATOR_BOTH = "koordinator.sh/gpu"
+KOORDINATOR_BYTES = ("koordinator.sh/gpu-memory", "kubernetes.io/gpu-memory")
+KOORDINATOR_BOTH = ("koordinator.sh/gpu", "kubernetes.io/gpu")
 KOORDINATOR_CARDS = ("koordinator.sh/gpu.shared", "koordinator.sh/gpu-shared")
 IN_PERCENT_OF_ALL = frozenset(
-    {KOORDINATOR_BOTH, "koordinator.sh/gpu-core", "koordinator.sh/gpu-memory-ratio"}
+    f"{domain}/gpu{part}"
+    for domain in ("koordinator.sh", "kubernetes.io")
+    for part in ("", "-core", "-memory-ratio")
 )
 """Koordinator's percents are of all the cards of a container together: 200 are two whole ones."""
 OF_NO_NODE = re.compile(
@@ -101,7 +105,7 @@ def is_part(resource: str) -> bool:
     return (
         resource in PARTS
         or resource in CARD_OF
-        or resource in (KOORDINATOR_BYTES, "nvidia.com/priority", "aliyun.com/gpu-mem")
+        or resource in (*KOORDINATOR_BYTES, "nvidia.com/priority", "aliyun.com/gpu-mem")
         or part_of(resource) is not None
     )
 
@@ -149,7 +153,7 @@ def _parts(asked: Mapping[str, int]) -> dict[str, int]:
     found: dict[str, int] = {}
     cards = max((asked.get(name, 0) for name in KOORDINATOR_CARDS), default=0)
     for name, amount in asked.items():
-        part = (CORES, 1) if name == KOORDINATOR_BOTH else part_of(name)
+        part = (CORES, 1) if name in KOORDINATOR_BOTH else part_of(name)
         if name in CARD_OF and amount > 0:
             found[CORES] = max(found.get(CORES, 0), amount * 100 // CARD_OF[name])
         if part is None or amount <= 0:
@@ -159,9 +163,10 @@ def _parts(asked: Mapping[str, int]) -> dict[str, int]:
         if name in IN_PERCENT_OF_ALL:
             amount //= cards or max(-(-amount // 100), 1)
         found[kind] = max(found.get(kind, 0), amount)
-    if asked.get(KOORDINATOR_BYTES):
-        found[MEMORY] = asked[KOORDINATOR_BYTES] // (1 << 20) // max(cards, 1)
-    if KOORDINATOR_BOTH in asked and CORES in found:
+    in_bytes = max((asked.get(name, 0) for name in KOORDINATOR_BYTES), default=0)
+    if in_bytes:
+        found[MEMORY] = in_bytes // (1 << 20) // max(cards, 1)
+    if CORES in found and any(name in asked for name in KOORDINATOR_BOTH):
         found.setdefault(MEMORY_PERCENT, found[CORES])
     return found
 
