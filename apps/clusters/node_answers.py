@@ -72,7 +72,7 @@ def _vendors(seen: Seen) -> list[str]:
 
 
 def _counts(node: Node, main: CardFacts | None, *, is_known: bool) -> dict[str, Any]:
-    if main is None:
+    if main is None or (node.claimable and not main.offers_anything):
         return _counted_by_slices(node)
     offered = node.allocatable.get(node.gpu_resource, 0)
     sick = sum(not gpu.healthy for gpu in node.gpus)
@@ -123,11 +123,11 @@ def _whole(node: Node, main: CardFacts) -> int:
 
 
 def _product(node: Node, main: CardFacts | None) -> dict[str, Any]:
+    memory = {gpu.memory_mib for gpu in node.gpus}
+    mib = memory.pop() if len(memory) == 1 else None
     if main is None:
-        memory = {gpu.memory_mib for gpu in node.gpus}
-        mib = memory.pop() if len(memory) == 1 else None
         return {"product": node.model or None, "memory_mib": mib, "memory_mib_per_gpu": mib}
-    mib = main.dealt.mib
+    mib = main.dealt.mib if main.dealt.mib is not None else mib
     found: dict[str, Any] = {
         "product": node.model or None,
         "memory_mib": mib,

@@ -75,7 +75,7 @@ class DeviceGroup:
     """Devices beside a node's main ones: of another vendor, or of a kind that nobody here knows.
 
     resource: what they are asked by. alive: whether their plugin still speaks (None if nothing says so).
-    sharing, shares_per_gpu: as on `Node`.
+    sharing, shares_per_gpu, claimable: as on `Node`.
     """
 
     vendor: str
@@ -85,6 +85,7 @@ class DeviceGroup:
     sharing: str = ""
     shares_per_gpu: int = 1
     alive: bool | None = None
+    claimable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

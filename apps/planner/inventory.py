@@ -55,6 +55,7 @@ class Node:
     warnings: one sentence for each thing that could not be read or does not agree.
     drift: one sentence for each thing that the node showed before and does not show now (`planner.drift`).
     others: devices beside `gpus`, of another vendor or kind; shown and counted, never planned with.
+    claimable: resource slices tell of its GPUs, so resource claims can be given them.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Node:
     warnings: tuple[str, ...] = ()
     drift: tuple[str, ...] = ()
     others: tuple[DeviceGroup, ...] = ()
+    claimable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

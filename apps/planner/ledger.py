@@ -211,7 +211,7 @@ def _other(
             unlocated.append(Unlocated(uid, pod.key, units - held, milli, units=units - held))
     around = Around(
         is_open=not closed and group.alive is not False,
-        offered=node.allocatable.get(group.resource, 0) if group.resource else None,
+        offered=_units_by_name(node, group.resource, by_claim=group.claimable) if group.resource else None,
         used=sum(asked_of_group(group.resource, pod) for pod in guests.values()),
         unlocated=tuple(unlocated),
         offers_slots=group.shares_per_gpu > 1,
@@ -224,10 +224,14 @@ def _offered_units(node: Node) -> int | None:
     """None where its devices are given out by claims alone, so that no number is offered."""
     if not node.gpu_resource:
         return None
-    if node.allocatable.get(node.gpu_resource, 0) or node.capacity.get(node.gpu_resource, 0):
-        return node.allocatable.get(node.gpu_resource, 0)
+    by_claim = node.claimable or any(one.source is Source.DRA for one in node.holdings or ())
+    return _units_by_name(node, node.gpu_resource, by_claim=by_claim)
+
+
+def _units_by_name(node: Node, resource: str, *, by_claim: bool) -> int | None:
+    if node.allocatable.get(resource, 0) or node.capacity.get(resource, 0):
+        return node.allocatable.get(resource, 0)
     # A key of zero is left over from a device plugin that is gone.
-    by_claim = any(one.source is Source.DRA for one in node.holdings or ())
     return None if by_claim else 0
 
 

@@ -63,7 +63,7 @@ def count_free_blocks(rooms: Iterable[Room]) -> dict[str, int]:
 
 def is_whole_node(snapshot: Snapshot, node: Node) -> bool:
     """A free node whose GPUs a pod can get all, each whole: none is unhealthy, cut by MIG or shared."""
-    offered = node.allocatable.get(node.gpu_resource, len(node.gpus))
+    offered = node.allocatable.get(node.gpu_resource, 0) or (len(node.gpus) if node.claimable else 0)
     return (
         is_free_node(snapshot, node)
         and offered == len(node.gpus)

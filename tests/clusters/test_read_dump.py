@@ -300,8 +300,9 @@ def test_what_is_no_dump_is_refused_in_one_line(tmp_path, text, says):
     assert "\n" not in str(refusal.value)
 
 
-def test_gpus_that_only_a_resource_slice_tells_of_are_the_nodes(tmp_path):
-    raw = node(gpus=0)
+@pytest.mark.parametrize("labels", [{}, {"nvidia.com/gpu.count": "2"}])
+def test_gpus_that_only_a_resource_slice_tells_of_are_the_nodes(tmp_path, labels):
+    raw = node(gpus=0, labels=labels)
     del raw["metadata"]["labels"]["nvidia.com/gpu.product"]
     for amounts in (raw["status"]["capacity"], raw["status"]["allocatable"]):
         del amounts["nvidia.com/gpu"]
@@ -319,6 +320,7 @@ def test_gpus_that_only_a_resource_slice_tells_of_are_the_nodes(tmp_path):
     assert (found["vendor"], found["physical_gpus"], found["product"]) == ("nvidia", 2, "NVIDIA-L40S")
     # They are given out by claims: the node offers no units of them, which is not the same as none.
     assert (found["memory_mib"], found["schedulable_units"]) == (46068, None)
+    assert (found["schedulable_gpus"], found["stranded"], found["unhealthy_gpus"]) == (2, 0.0, 0)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def device(name="node-a", gpus=4, **changes):
             "spec": {"devices": told}}  # fmt: skip
 
 
-def resource_slice(roots, name="node-a"):
+def resource_slice(roots, name="node-a", driver="gpu.nvidia.com"):
     devices = [
         {
             "name": f"gpu-{at}",
@@ -42,7 +42,7 @@ def resource_slice(roots, name="node-a"):
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceSlice",
         "metadata": {"name": f"{name}-gpu", "uid": f"slice-{name}", "resourceVersion": "3"},
-        "spec": {"driver": "gpu.nvidia.com", "nodeName": name, "pool": pool, "devices": devices},
+        "spec": {"driver": driver, "nodeName": name, "pool": pool, "devices": devices},
     }
 
 
@@ -100,6 +100,24 @@ def test_dras_slices_tell_which_gpus_share_a_root():
     found = read(node(gpus=3), slices=[resource_slice(["pci0000:15", "pci0000:97", "pci0000:15"])])
     assert found.topology.links == (("X", "", "PHB"), ("", "X", ""), ("PHB", "", "X"))
     assert found.topology.source == "dra"
+
+
+def test_slices_of_another_vendors_devices_say_nothing_of_the_main_gpus():
+    found = read(node(gpus=3), slices=[resource_slice(["r", "r", "r"], driver="gpu.intel.com")])
+    assert [(gpu.uuid, gpu.pcie_switch) for gpu in found.gpus] == [("", None)] * 3
+    assert found.topology is None
+    assert [(gpu.uuid, gpu.pcie_switch) for gpu in found.others[0].gpus][:1] == [("GPU-0", "r")]
+
+
+def test_cards_in_pools_of_their_own_keep_their_links():
+    slices = [resource_slice([root]) for root in ("r", "s", "r")]
+    for at, one in enumerate(slices):
+        one["metadata"] |= {"name": f"s-{at}", "uid": f"s-{at}"}
+        one["spec"]["pool"] |= {"name": f"node-a-{at}"}
+        one["spec"]["devices"][0]["attributes"]["uuid"] = {"string": f"GPU-own-{at}"}
+    found = read(node(gpus=0), slices=slices)
+    assert [gpu.uuid for gpu in found.gpus] == ["GPU-own-0", "GPU-own-1", "GPU-own-2"]
+    assert found.topology.links == (("X", "", "PHB"), ("", "X", ""), ("PHB", "", "X"))
 
 
 def test_koordinator_comes_before_dra():

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.planner.counting import count_gpus
+from apps.planner.fragmentation import measure
 from apps.planner.inventory import DeviceGroup, Gpu, Holding, MigInstance, Node, Pod, Source, Taint
 from apps.planner.ledger import ledger_of, node_ledger
 from apps.planner.ledger_rows import DeviceLedger, Flag, NodeLedger, Standing, Waste
@@ -240,6 +241,19 @@ def test_a_closed_node_has_its_gpus_but_none_to_give(facts: dict[str, Any], clos
     assert ledger.closed.startswith(closed)
     assert (ledger.physical, ledger.schedulable, ledger.free, ledger.stranded_milli) == (2, 0, 0, 0)
     assert ledger.allocated_milli == 1000
+
+
+@pytest.mark.parametrize(("claimable", "free"), [(True, 2), (False, 0)])
+def test_gpus_given_out_by_claims_are_offered_by_no_number(claimable: bool, free: int) -> None:
+    host = {"cpu": 64_000, "memory": 512 * GIB, "pods": 110}
+    beside = DeviceGroup("intel", "gpu.intel.com/i915", gpus=(Gpu(0), Gpu(1)), claimable=claimable)
+    there = node(card(0), card(1), allocatable=host, claimable=claimable, others=(beside,))
+    ledger = ledger_of(there, ())
+    for group in (ledger.main, ledger.others[0]):
+        assert (group.schedulable, group.free, group.stranded_milli) == (free, free, 1000 * (2 - free))
+    found = measure(Snapshot("lab", 0.0, nodes={"n1": there}))
+    assert found.free_nodes == ({"2": 1} if claimable else {})
+    assert found.idle_milli == 0  # nothing that asks by number finds any there
 
 
 def test_gpus_of_a_node_without_cpu_are_stranded() -> None:

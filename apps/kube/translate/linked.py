@@ -1,6 +1,7 @@
 """Adds to nodes what other objects tell of where their GPUs sit: Koordinator's Device, DRA's ResourceSlices.
 
 They speak only where the node itself says nothing: of its links, or of a GPU's NUMA node, switch or bus.
+Slices were read before (`sliced_nodes`): of them only the links that follow are added here.
 Remembered per node, so that an unchanged node stays the very same object.
 """
 
@@ -10,9 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from apps.kube.topology.placing import Seat, read_device_cr, read_seats, read_slices
+from apps.kube.topology.placing import Seat, read_device_cr, read_seats
 from apps.kube.topology.reading import Cells
+from apps.kube.translate.device_book import SlicedNode
 from apps.kube.translate.matrix import tells_any
+from apps.kube.translate.sliced_nodes import gpus_of_main
 from apps.kube.translate.unreadable import Raw, opened, stamp_of
 from apps.kube.translate.values import child, clean
 from apps.planner.inventory import Gpu, Node, Topology
@@ -30,15 +33,10 @@ class Linker:
         self._told: Told = {}
 
     def link(
-        self, nodes: Mapping[str, Node], devices: Iterable[Raw], slices: Iterable[Raw]
+        self, nodes: Mapping[str, Node], devices: Iterable[Raw], sliced: Mapping[str, SlicedNode]
     ) -> dict[str, Node]:
-        """devices: Koordinator's Device objects, each named after its node. slices: ResourceSlices."""
-        devices, slices = list(devices), list(slices)
-        stamps = [stamp_of(raw) for raw in (*devices, *slices)]
-        if stamps != self._stamps or ("", "") in stamps:
-            self._told = _seats_by_node(map(opened, devices), map(opened, slices))
-            self._stamps = stamps
-        told = self._told
+        """devices: Koordinator's Device objects, each named after its node. sliced: by the node's name."""
+        told = {**_seats_of_slices(nodes, sliced), **self._koordinators(list(devices))}
         kept: dict[str, tuple[Node, tuple[Seat, ...], str, Node]] = {}
         found = dict(nodes)
         for name, (seats, source) in told.items():
@@ -52,22 +50,34 @@ class Linker:
         self._known = kept
         return found
 
+    def _koordinators(self, devices: list[Raw]) -> Told:
+        stamps = [stamp_of(raw) for raw in devices]
+        if stamps != self._stamps or any("" in stamp for stamp in stamps):
+            self._told, self._stamps = _seats_of_devices(map(opened, devices)), stamps
+        return self._told
 
-def _seats_by_node(devices: Iterable[Mapping[str, Any]], slices: Iterable[Mapping[str, Any]]) -> Told:
+
+def _seats_of_devices(devices: Iterable[Mapping[str, Any]]) -> Told:
     told: Told = {}
-    by_node: dict[str, list[Mapping[str, Any]]] = {}
-    for one in slices:
-        name = clean(child(one, "spec").get("nodeName"), 253)
-        if name:
-            by_node.setdefault(name, []).append(one)
-    for name, members in by_node.items():
-        if seats := read_slices(members):
-            told[name] = (seats, DRA)
     for device in devices:
         name = clean(child(device, "metadata").get("name"), 253)
         if name and (seats := read_device_cr(device)):
             told[name] = (seats, KOORDINATOR)
     return told
+
+
+def _seats_of_slices(nodes: Mapping[str, Node], sliced: Mapping[str, SlicedNode]) -> Told:
+    """Of the node's main GPUs alone: slices of another vendor's devices number those from 0 as well."""
+    told: Told = {}
+    for name, facts in sliced.items():
+        node = nodes.get(name)
+        if node is not None and node.topology is None and (gpus := gpus_of_main(node, facts)):
+            told[name] = (tuple(map(_seat_in_slices, gpus)), DRA)
+    return told
+
+
+def _seat_in_slices(gpu: Gpu) -> Seat:
+    return Seat(gpu.index, gpu.uuid, gpu.numa, root=gpu.pcie_switch or "", bus_id=gpu.bus_id)
 
 
 def with_places(node: Node, seats: Sequence[Seat], source: str) -> Node:

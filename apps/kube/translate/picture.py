@@ -22,7 +22,6 @@ from apps.kube.gateway import (
     NODES,
     PODS,
     REPLICASETS,
-    RESOURCE_SLICES,
     STATEFULSETS,
     VOLUMES,
     Kind,
@@ -111,9 +110,7 @@ class Translator:
         around = replace(around, renamed=renamed, book=book)
         pods = with_lone_placeholders(self._read_pods(objects.get(PODS, ()), around, said), self._lone)
         nodes = self._sliced.add(self._read_nodes(objects.get(NODES, ()), taken_at, said), book.nodes)
-        nodes = self._linker.link(
-            nodes, objects.get(KOORDINATOR_DEVICES, ()), objects.get(RESOURCE_SLICES, ())
-        )
+        nodes = self._linker.link(nodes, objects.get(KOORDINATOR_DEVICES, ()), book.nodes)
         return Snapshot(
             cluster=cluster,
             taken_at=taken_at,

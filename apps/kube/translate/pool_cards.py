@@ -11,6 +11,7 @@ from apps.planner.inventory import Gpu, MigInstance
 
 MEBIBYTE = 1 << 20
 LAST_NUMBER = re.compile(r"(\d+)(?!.*\d)")
+BUS_NAMES = ("pcieBusID", "pciBusID", "pciBusId", "pciAddress")
 DOMAINS = {
     "gpu.nvidia.com": "nvidia.com/gpu",
     "gpu.amd.com": "amd.com/gpu",
@@ -76,7 +77,7 @@ def _key(device: SlicedDevice, by_uuid: dict[str, SlicedDevice], by_bus: dict[st
             return _key(parent, by_uuid, by_bus)
         cut = CUT.match(device.name)
         return device.text("parentUUID") or (cut["card"] if cut else device.name)
-    bus = device.text("pcieBusID") or device.text("pciBusID")
+    bus = device.text(*BUS_NAMES)
     return by_bus.setdefault(bus, device.name) if bus else device.name
 
 
@@ -123,16 +124,16 @@ def _gpu(card: Card, taken: Collection[str]) -> Gpu:
         index=card.index,
         uuid=card.uuid,
         memory_mib=card.memory_bytes // MEBIBYTE if card.memory_bytes else None,
-        numa=facts.number("numaNode", "numa"),
-        pcie_switch=facts.text("pcieRoot") or None,
-        bus_id=facts.text("pcieBusID") or facts.text("pciBusID") or facts.text("pciAddr"),
+        numa=facts.number("numaNode", "numa", "numaNodeID"),
+        pcie_switch=facts.text("pcieRoot", "pciRoot") or None,
+        bus_id=facts.text(*BUS_NAMES, "pciAddr"),
         healthy=card.is_healthy,
         instances=tuple(
             MigInstance(part.profile, part.start_slice, part.text("uuid"))
             for part in card.parts
             if part.text("uuid") or part.name in taken
         ),
-        model=(facts.text("productName") or facts.text("model"))[:100],
+        model=facts.text("productName", "model")[:100],
     )
 
 

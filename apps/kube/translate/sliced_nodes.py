@@ -35,6 +35,16 @@ class SlicedNodes:
         return found
 
 
+def gpus_of_main(node: Node, sliced: SlicedNode) -> tuple[Gpu, ...]:
+    """What slices tell of the node's main devices."""
+    return tuple(
+        gpu
+        for driver, gpus in sliced.by_driver
+        if node.vendor == _vendor(resource_of(driver))
+        for gpu in gpus
+    )
+
+
 def with_slices(node: Node, sliced: SlicedNode) -> Node:
     node = replace(node, warnings=(*node.warnings, *sliced.warnings)) if sliced.warnings else node
     for driver, gpus in sliced.by_driver:
@@ -49,11 +59,16 @@ def _with_gpus(node: Node, driver: str, gpus: tuple[Gpu, ...]) -> Node:
     resource = resource_of(driver)
     if not node.gpus and node.gpu_resource in ("", resource):
         return replace(
-            node, gpus=gpus, gpu_resource=resource, vendor=_vendor(resource), model=node.model or _model(gpus)
+            node,
+            gpus=gpus,
+            gpu_resource=resource,
+            vendor=_vendor(resource),
+            model=node.model or _model(gpus),
+            claimable=True,
         )
     if node.vendor == _vendor(resource):
-        return _merged(node, gpus)
-    group = DeviceGroup(_vendor(resource), resource, _model(gpus), gpus)
+        return replace(_merged(node, gpus), model=node.model or _model(gpus), claimable=True)
+    group = DeviceGroup(_vendor(resource), resource, _model(gpus), gpus, claimable=True)
     return replace(node, others=(*(one for one in node.others if one.resource != resource), group))
 
 

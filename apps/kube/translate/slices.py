@@ -39,9 +39,9 @@ class SlicedDevice:
     taint: str = ""
     node: str = ""
 
-    def text(self, name: str) -> str:
-        value = self.attributes.get(name)
-        return value if isinstance(value, str) else ""
+    def text(self, *names: str) -> str:
+        told = (self.attributes.get(name) for name in names)
+        return next((value for value in told if isinstance(value, str) and value), "")
 
     def number(self, *names: str) -> int | None:
         for name in names:
@@ -161,6 +161,8 @@ def _attributes(found: Mapping[str, Any]) -> Attributes:
     read: dict[str, str | int | bool] = {}
     for name, typed in found.items():
         for value in typed.values() if isinstance(typed, dict) else ():
+            if isinstance(value, list) and value:
+                value = value[0]  # a device that sits in several places: the first of them
             if isinstance(value, str):
                 value = clean(value, 253)
             if isinstance(value, str | int):
