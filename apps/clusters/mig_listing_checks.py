@@ -62,7 +62,7 @@ def find_disagreements(listing: Listing, model: MigModel | None) -> list[str]:
         if mode == "Enabled" and not any(row[0] == gpu for row in listing.rows)
     ]
     if model is None:
-        return [NO_TABLE, *empty]
+        return [NO_TABLE, *_overlaps(listing.instances or ()), *empty]
     said = [
         f"GPU {gpu}: {why}"
         for gpu, cuts in sorted(layouts_of(listing.instances or ()).items())
@@ -134,6 +134,21 @@ def layouts_of(instances: Iterable[ListedInstance]) -> dict[int, list[Cut]]:
     for one in instances:
         found.setdefault(one.gpu, []).append(Cut(one.start, one.profile))
     return found
+
+
+def _overlaps(instances: Iterable[ListedInstance]) -> list[str]:
+    """No GPU has two instances on one memory slice, whatever its model."""
+    said = []
+    last: dict[int, ListedInstance] = {}
+    for one in sorted(instances, key=lambda one: (one.gpu, one.start)):
+        before = last.get(one.gpu)
+        if before is not None and one.start < before.start + before.size:
+            said.append(
+                f"GPU {one.gpu}: {one.profile} at {one.start} overlaps {before.profile} at {before.start}."
+            )
+        if before is None or one.start + one.size > before.start + before.size:
+            last[one.gpu] = one
+    return said
 
 
 def overfull_instances(instances: Iterable[ListedInstance]) -> list[str]:

@@ -26,7 +26,7 @@ from apps.kube.translate.demand import (
 )
 from apps.kube.translate.device_book import DeviceBook
 from apps.kube.translate.unreadable import UNREADABLE, Raw, opened, place_of
-from apps.kube.translate.values import child, clean, texts
+from apps.kube.translate.values import child, clean, texts, whole
 from apps.kube.translate.wishes import OF_NO_NODE, ContainerWish, is_part, read_wishes, silent
 from apps.planner.inventory import HeldDevice, Pod, Source
 from apps.planner.resources import counts_devices, effective_requests, is_device_resource
@@ -209,9 +209,11 @@ def _given(devices: tuple[HeldDevice, ...], wishes: tuple[ContainerWish, ...]) -
     for held in devices:
         if held.memory_mib is not None:
             memory[_card(held)] = memory.get(_card(held), 0) + held.memory_mib
-    cores: dict[str, float] = {}
+    cores: dict[str, float | None] = {}
     for held in devices:
-        cores[_card(held)] = cores.get(_card(held), 0) + (held.milli or 0) / 10
+        sofar, is_told = cores.get(_card(held), 0), held.milli is not None or held.memory_mib is not None
+        # Who deals memory out without cores sets no part of the cores; who names a card alone tells nothing.
+        cores[_card(held)] = sofar + (held.milli or 0) / 10 if is_told and sofar is not None else None
     asked = [wish.memory_mib for wish in wishes if wish.memory_mib]
     given = [held.memory_mib for held in devices if held.memory_mib is not None]
     return {
@@ -225,8 +227,10 @@ def _given(devices: tuple[HeldDevice, ...], wishes: tuple[ContainerWish, ...]) -
 
 
 def _card(held: HeldDevice) -> str:
-    """The best name that anybody tells: its UUID, its number on the node, the driver's own word."""
-    return held.uuid or (f"#{held.index}" if held.index is not None else held.part)
+    """The best name that anybody tells: its UUID, its number on the node, the driver's own word, which names
+    the card that a piece is of."""
+    named = held.part.partition("-mig-")[0] if held.profile else held.part
+    return held.uuid or (f"#{held.index}" if held.index is not None else named)
 
 
 def _device(held: HeldDevice) -> dict[str, Any]:
@@ -260,8 +264,9 @@ def _by_device_class(effective: Mapping[str, int], extended: Mapping[str, str]) 
     return {"via": "DRA extended resource", "device_classes": classes} if classes else {}
 
 
-def _held_now(pod: Pod, answer: Mapping[str, Any]) -> int | float:
-    """Devices, or the part of one, that are not free because of this pod."""
+def _held_now(pod: Pod, answer: Mapping[str, Any]) -> int | float | None:
+    """Devices, or the part of one, that are not free because of this pod. None: a share of memory, of cards
+    whose size nobody tells here."""
     if not pod.is_holding or pod.reservation:
         return 0
     counted = sum(
@@ -271,8 +276,10 @@ def _held_now(pod: Pod, answer: Mapping[str, Any]) -> int | float:
         return int(counted)
     share = answer["card_share"] or answer["fraction"]
     if share:
-        return float(share)
+        return float(share) * max(whole(answer.get("fraction_devices"), 1), 1)
     if pod.devices and all(held.milli is not None for held in pod.devices if not held.claim):
         by_card = {(_card(held), held.container): held.milli or 1000 for held in pod.devices}
         return sum(by_card.values()) / 1000
-    return len({_card(held) for held in pod.devices})
+    if pod.devices or not (pod.gpu_memory_mib or answer["effective"]):
+        return len({_card(held) for held in pod.devices})
+    return None

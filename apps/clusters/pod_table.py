@@ -66,7 +66,8 @@ def _row(pod: dict[str, Any]) -> tuple[str, ...]:
     share += [f"{pod['gpu_memory_mib']} MiB"] if pod["gpu_memory_mib"] else []
     given = [_device(one) for one in pod["devices"][:MOST_DEVICES]]
     given += ["…"] if len(pod["devices"]) > MOST_DEVICES else []
-    holds = "a placeholder" if pod["is_reservation"] else f"{pod['holds_gpu']:g}"
+    held = "a part, unknown" if pod["holds_gpu"] is None else f"{pod['holds_gpu']:g}"
+    holds = "a placeholder" if pod["is_reservation"] else held
     return (
         _name(pod),
         pod["node"] or "-",

@@ -15,6 +15,7 @@ import yaml
 from apps.kube.yaml_text import BadYaml, load_yaml
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+DEEPEST = 4
 MOST_CONFIGS = 1000
 MOST_ENTRIES = 100
 MOST_DEVICES = 256
@@ -69,12 +70,15 @@ def find_configs(text: str) -> dict[str, tuple[ConfigEntry, ...]] | None:
     return found
 
 
-def _holders(document: object, text: str) -> Iterator[tuple[Mapping[str, Any], str]]:
+def _holders(document: object, text: str, depth: int = DEEPEST) -> Iterator[tuple[Mapping[str, Any], str]]:
     """(what holds the configurations, the text that it stands in)."""
     if not isinstance(document, dict):
         return
     if "mig-configs" in document:
         yield document, text
+    elif isinstance(document.get("items"), list) and depth > 0:
+        for one in document["items"]:
+            yield from _holders(one, text, depth - 1)
     elif document.get("kind") == "ConfigMap" and isinstance(document.get("data"), dict):
         for inside in document["data"].values():
             if isinstance(inside, str) and "mig-configs" in inside:

@@ -181,3 +181,51 @@ def test_people_get_a_table(answer):
     assert "team-a/p" in told
     assert "GPU-z" in told
     assert "1 pod asks for no devices" in told
+
+
+def test_a_share_of_memory_alone_is_no_known_part_of_a_card(answer):
+    bare = {"name": "c", "resources": {}}
+    found = only(answer(pod("p", on="n", annotations={"gpu-memory": "3000"}, spec={"containers": [bare]})))
+    assert (found["gpu_memory_mib"], found["holds_gpu"]) == (3000, None)
+    shares = {"gpu-fraction": "0.25", "gpu-fraction-num-devices": "3"}
+    found = only(answer(pod("p", on="n", annotations=shares, spec={"containers": [bare]})))
+    assert (found["fraction"], found["holds_gpu"]) == (0.25, 0.75)
+
+
+def test_a_card_named_alone_tells_nothing_of_its_cores(answer):
+    asked = {"name": "c", "resources": {"limits": {"volcano.sh/gpu-memory": 512}}}
+    found = only(answer(asks(asked, annotations={"volcano.sh/gpu-index": "2"})))
+    assert (found["cards"], found["core_percent"]) == (["#2"], {"#2": None})
+
+
+def test_koordinators_first_names_are_asked_for_and_given(answer):
+    given = {"gpu": [{"minor": 3, "resources": {"kubernetes.io/gpu-core": "40"}}]}
+    noted = {"scheduling.koordinator.sh/device-allocated": json.dumps(given)}
+    asked = {"name": "c", "resources": {"limits": {"kubernetes.io/gpu": 40}}}
+    found = only(answer(asks(asked, annotations=noted)))
+    assert (found["effective"], found["card_share"]) == ({"kubernetes.io/gpu": 40}, 0.4)
+    assert found["core_percent"] == {"#3": 40.0}
+
+
+def test_pieces_of_one_card_are_one_card_although_no_slice_describes_it(answer):
+    pieces = [f"gpu-1-mig-1g.20gb-15-{start}" for start in (0, 2)]
+    results = [
+        {"request": "r/small", "driver": "gpu.nvidia.com", "pool": "n", "device": piece} for piece in pieces
+    ]
+    held = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "c", "namespace": "default", "uid": "c-1"},
+        "status": {
+            "allocation": {"devices": {"results": results}},
+            "reservedFor": [{"resource": "pods", "name": "p", "uid": "uid-9"}],
+        },
+    }
+    user = pod("p", on="n", spec={"containers": [{"name": "c", "resources": {}}]})
+    user["metadata"] |= {"uid": "uid-9", "namespace": "default"}
+    found = only(answer(held, user))
+    assert (found["physical_gpus_used"], found["cards"]) == (1, ["n/gpu-1"])
+    assert [(one["profile"], one["start_slice"]) for one in found["devices"]] == [
+        ("1g.20gb", 0),
+        ("1g.20gb", 2),
+    ]

@@ -432,3 +432,20 @@ def test_an_unknown_model_is_refused(tmp_path):
     with pytest.raises(CommandError, match="No MIG placement table") as refused:
         call_command("read_mig", str(path), model="T4")
     assert refused.value.returncode == 2
+
+
+def test_configurations_in_a_list_of_what_kubectl_printed():
+    inside = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"config.yaml": CONFIGS}}
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": [inside]})
+    assert read_mig_text("it", text)["configs"] == ["all-off", "mixed", "by-product"]
+
+
+def test_instances_on_one_slice_are_told_although_the_model_is_not_known():
+    rows = [("1g.10gb", 19, 8, "5:1"), ("3g.40gb", 9, 1, "4:4"), ("2g.20gb", 14, 4, "0:2")]
+    lines = [f"|   0  MIG {name}   {number}   {at}   {place} |" for name, number, at, place in rows]
+    text = "| GPU instances: |\n| GPU Name Profile Instance Placement |\n" + "\n".join(lines)
+    found = read_mig_text("it", text)
+    assert found["model"] is None
+    assert [said for said in found["warnings"] if "overlaps" in said] == [
+        "GPU 0: 1g.10gb at 5 overlaps 3g.40gb at 4."
+    ]

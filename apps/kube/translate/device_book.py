@@ -68,7 +68,7 @@ def make_book(
     slices: Iterable[Slice], claims: Iterable[Claim], templates: Iterable[Claim] = ()
 ) -> DeviceBook:
     pools = gather_pools(slices)
-    by_key = {claim.key: claim for claim in claims}
+    by_key = {claim.key: claim for claim in sorted(claims, key=lambda claim: claim.key)}
     taken: dict[tuple[str, str], set[str]] = defaultdict(set)
     for claim in by_key.values():
         for result in claim.holding:
@@ -151,8 +151,15 @@ def _held_device(claim: Claim, result: Result, place: tuple[Card, SlicedDevice] 
     resource = resource_of(result.driver)
     if place is None:
         # The allocation stands, though nobody says which device its name means.
-        name = f"{result.pool}/{result.device}"
-        return HeldDevice(Source.DRA, resource=resource, part=name, claim=claim.key)
+        named = SlicedDevice(result.device)
+        return HeldDevice(
+            Source.DRA,
+            resource=resource,
+            profile=named.profile,
+            start_slice=named.start_slice,
+            part=f"{result.pool}/{result.device}",
+            claim=claim.key,
+        )
     card, device = place
     memory = result.memory_mib
     if memory is None and device.is_part and device.capacity.get("memory"):

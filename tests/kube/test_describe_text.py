@@ -1,0 +1,12 @@
+"""What `kubectl describe` printed: nodes are read, anything else is not taken for one."""
+
+from apps.kube.describe_text import is_description, read_description
+
+NODE = "Name:  n-4\nLabels:  nvidia.com/gpu.count=2\nTaints:  <none>\nCapacity:\n  nvidia.com/gpu:  2\n"
+POD = "Name:  web-0\nNamespace:  shop\nNode:  n-4/10.0.0.4\nLabels:  a=b\nAnnotations:  <none>\nConditions:\n"
+
+
+def test_a_described_pod_is_no_node():
+    assert is_description(NODE)
+    assert read_description(NODE)[0]["status"]["capacity"] == {"nvidia.com/gpu": "2"}
+    assert not is_description(POD)
