@@ -101,7 +101,7 @@ class MovabilityRules:
             reasons.append("It belongs to a DaemonSet and would return to the same node.")
         elif pod.owner_kind == "Node":
             reasons.append("It is a static pod of its node.")
-        elif not pod.workload:
+        elif not pod.workload and not any("no controller owns it" in one for one in pod.protections):
             reasons.append("No controller would create it again.")
         if pod.owner_kind in INTERACTIVE_OWNERS or any(name in pod.labels for name in INTERACTIVE_LABELS):
             reasons.append("A person works in it (interactive pods are protected).")

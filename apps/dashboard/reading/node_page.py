@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from apps.dashboard.reading.device_rows import unit_word
 from apps.dashboard.reading.marks import Mark
 from apps.dashboard.reading.nodes import NodeView, gpu_pods
-from apps.dashboard.reading.occupancy import asked_milli
+from apps.dashboard.reading.occupancy import Occupancy, asked_milli
 from apps.dashboard.reading.times import duration, seconds_since
 from apps.dashboard.reading.words import amount, plural, spans
 from apps.planner.inventory import Node, Pod
@@ -22,7 +23,7 @@ GIB = 2**30
 
 @dataclass(frozen=True, slots=True)
 class PodLine:
-    """gpus: positions, or how many of unknown seats. verdict: Movable, Stays or Ignored."""
+    """gpus: "GPU 0–3", or how many of unknown seats. verdict: Movable, Stays or Ignored."""
 
     pod: Pod
     mark: Mark | None
@@ -74,11 +75,26 @@ def _terms(pod: Pod, rules: MovabilityRules) -> tuple[str, ...]:
 def _seats(view: NodeView, pod: Pod) -> str:
     places = view.seats.positions_of(pod.uid)
     if places:
-        return spans(view.node.gpus[place].index for place in places)
-    if view.node.shares_per_gpu > 1 and (slots := pod.requests.get(view.node.gpu_resource, 0)):
-        return f"{plural(slots, 'slot')}, unknown which"
+        return f"GPU {spans(view.node.gpus[place].index for place in places)}"
+    if beside := _seats_beside(view, pod):
+        return beside
+    if view.node.shares_per_gpu > 1 and (units := pod.requests.get(view.node.gpu_resource, 0)):
+        return f"{plural(units, unit_word(view.ledger.main))}, unknown which"
     milli = dict(view.seats.unplaced).get(pod.uid) or asked_milli(view.node, pod)
-    return f"{amount(milli)}, unknown which" if milli else "1 MIG, unknown which" if asks_gpu(pod) else "none"
+    if milli:
+        return f"{amount(milli)}, unknown which"
+    if any(group.unlocated for group in view.ledger.others) and asks_gpu(pod):
+        return "unknown which"
+    return "1 MIG, unknown which" if asks_gpu(pod) else "none"
+
+
+def _seats_beside(view: NodeView, pod: Pod) -> str:
+    """Devices of another vendor or kind: "MLU370-X4 0"."""
+    return ", ".join(
+        f"{group.model or group.resource} {spans(row.index for row in held)}"
+        for group in view.ledger.others
+        if (held := [row for row in group.devices if any(one.pod_uid == pod.uid for one in row.takers)])
+    )
 
 
 def _requests(pod: Pod) -> str:
@@ -149,10 +165,14 @@ def _gpus_note(view: NodeView) -> str:
         f"{len(seats.cut_by_mig)} cut by MIG" if seats.cut_by_mig else "",
         f"{seats.withheld} cut by MIG, not told which" if seats.withheld else "",
         f"{len(seats.bad)} unhealthy" if seats.bad else "",
-        f"{sum(len(bar.positions) for bar in seats.bars)} held whole",
-        f"{amount(sum(milli for _, milli in seats.unplaced))} held, seats unknown" if seats.unplaced else "",
+        f"{len({place for bar in seats.bars for place in bar.positions})} held whole",
+        f"{amount(_unplaced_milli(seats))} held, seats unknown" if seats.unplaced else "",
     ]
     return ", ".join(part for part in parts if part)
+
+
+def _unplaced_milli(seats: Occupancy) -> int:
+    return min(sum(milli for _, milli in seats.unplaced), 1000 * seats.size)
 
 
 def _group_fact(view: NodeView) -> tuple[str, str]:
@@ -178,6 +198,14 @@ def _host_fact(view: NodeView) -> tuple[str, str]:
         word,
         "overcommitted" if cpu < 0 or memory < 0 else f"of {amount(allocatable['cpu'])} CPU allocatable",
     )
+
+
+def tell_resource(node: Node) -> str:
+    """By what pods ask for its GPUs; a node whose GPUs only claims give out offers no resource."""
+    if not node.gpu_resource:
+        return "none"
+    offers = any(count and is_device_resource(name) for name, count in node.capacity.items())
+    return node.gpu_resource if offers else "by resource claims (DRA)"
 
 
 def tell_links(node: Node) -> str:

@@ -110,10 +110,13 @@ def state_of(node: Node) -> State:
             "stale",
             "bad",
             f"stale {rough_duration(seconds)}",
-            f"No report for {age}: nothing is planned here until it reports again.",
+            f"Its device plugin has not been alive for {age}: GPUs present, not schedulable; "
+            "nothing is planned here until it reports again.",
         )
     if not node.ready:
         why = f" ({node.ready_reason})" if node.ready_reason else ""
+        since = seconds_since(node.stale_since)
+        why += f" for {duration(since)}" if since is not None else ""
         return State(
             "not ready",
             "bad",

@@ -30,6 +30,7 @@ from apps.dashboard.reading.node_page import (
     list_pods,
     tell_facts,
     tell_links,
+    tell_resource,
 )
 from apps.dashboard.reading.nodes import NodeView
 from apps.dashboard.reading.problems import tell_problems
@@ -83,6 +84,8 @@ def node(request: HttpRequest, cluster: str, node: str) -> HttpResponse:
             "movable": sum(line.verdict == "Movable" for line in pods),
             "panel": read_devices(place, view, marks),
             "counts": tell_node_counts(view),
+            "warnings": [one for one in view.node.warnings if one not in view.node.drift],
+            "gpu_resource": tell_resource(view.node),
             "sharing": read_sharing(view, marks),
             **_mig(place, picture, view, marks),
             "measured": tell_node(place, picture, view.node),
