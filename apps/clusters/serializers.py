@@ -10,7 +10,7 @@ from apps.clusters.models import Cluster, Snapshot
 from apps.clusters.reading_serializers import DeviceReadingSerializer
 from apps.planner.inventory import Source
 
-INSTANCE_USES = ("free", "held", "unknown")
+INSTANCE_USES = ("free", "held", "unknown", "unhealthy")
 LONGEST_KUBECONFIG = 64 * 1024
 """Far more than one cluster needs; the page takes longer ones, with many clusters in them."""
 

@@ -37,9 +37,12 @@ class Reading:
 
 
 class Client:
+    """budget_seconds: after so long, from its making on, nothing more is asked for readings."""
+
     def __init__(self, connection: Connection, *, budget_seconds: float = 30.0) -> None:
         self._connection = connection
         self._budget = budget_seconds
+        self._until = time.monotonic() + budget_seconds
 
     def check(self) -> None:
         """Raises Unreachable or Refused where nobody answers as Prometheus does."""
@@ -47,12 +50,12 @@ class Client:
 
     def read(self) -> Reading:
         """Raises MetricsError if nothing could be read at all."""
-        begun, now = time.monotonic(), time.time()
+        now = time.time()
         names, warnings = self.metrics(), []
         found = Collection("prometheus-api")
         failure: MetricsError | None = None
         for name in names:
-            if time.monotonic() - begun > self._budget:
+            if time.monotonic() > self._until:
                 warnings.append(
                     f"reading took longer than {self._budget:g} s: {name} and what follows is left out"
                 )
@@ -95,7 +98,7 @@ class Client:
         rows: dict[str, list[Any]] = {}
         for name in names:
             meaning = meaning_of(name)
-            if meaning is None or meaning.quantity not in BUSY:
+            if meaning is None or meaning.quantity not in BUSY or time.monotonic() > self._until:
                 continue
             query = {"query": name, "start": f"{since:.3f}", "end": f"{until:.3f}", "step": f"{step:g}"}
             try:

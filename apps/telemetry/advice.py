@@ -83,5 +83,5 @@ def held_units(
     ]
     for unit in device.units:
         names = told if told and not unit.instance else [one.key for one in unit.workloads]
-        for name in names:
+        for name in dict.fromkeys(names):  # two containers of a pod hold one GPU, not two
             yield Held(name, node.name, gpu, unit, use[unit.instance])

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from apps.dashboard.reading.occupancy import Bar, memory_slices, occupy
 from apps.planner.inventory import Gpu, Holding, MigInstance, Node
 from tests.dashboard.pictures import Board
@@ -85,6 +87,15 @@ def test_gpus_of_a_node_whose_layout_nobody_tells_are_not_called_free():
     assert (seats.free, seats.free_count, seats.withheld) == ((), 0, 2)
     one_whole = replace(node, allocatable={**node.allocatable, "nvidia.com/gpu": 1})
     assert occupy(one_whole, snapshot.pods_on("mig-03")).free_count == 1
+
+
+@pytest.mark.parametrize(("offered", "free", "places"), [(6, 4, 5), (0, 0, 0)])
+def test_gpus_that_the_kubelet_does_not_offer_are_not_free(offered, free, places):
+    board = Board()
+    there = board.node("n-1", "AB2 . . . . . x")
+    there = replace(there, allocatable={**there.allocatable, there.gpu_resource: offered})
+    seats = occupy(there, board.snapshot().pods_on("n-1"))
+    assert (seats.free_count, len(seats.free)) == (free, places)
 
 
 def test_pieces_follow_the_placement_table_of_the_model():

@@ -1,6 +1,7 @@
 """A cluster's Prometheus is connected and read over HTTP; what that leaves, and what a failure leaves."""
 
 import json
+import time
 from datetime import timedelta
 
 import pytest
@@ -10,6 +11,7 @@ from apps.accounts.errors import Denied
 from apps.audit.models import AuditEntry
 from apps.clusters.models import Cluster
 from apps.clusters.queries import open_snapshot
+from apps.prometheus.client import Client
 from apps.prometheus.connection import Connection
 from apps.telemetry import queries, runner, services
 from apps.telemetry.errors import NotAnswering, UnusableAddress
@@ -63,6 +65,15 @@ def test_one_request_per_metric_however_many_gpus(cluster, source, monkeypatch):
     del asked[:]
     assert runner.read_source(source.pk)
     assert "/api/v1/query_range" not in asked
+
+
+def test_past_minutes_are_asked_only_while_there_is_time(source):
+    client = Client(Connection(source.address, connect_seconds=5, read_seconds=5), budget_seconds=0.0)
+    reading = client.read()
+    assert "took longer than 0 s" in reading.warnings[0]
+    now = time.time()
+    assert client.past_use(reading.metrics, since=now - 300, until=now, step=60) == {}
+    client.close()
 
 
 def test_a_failure_is_a_sentence_with_the_time_and_the_rest_stays(cluster, measured, source, node):

@@ -73,6 +73,12 @@ def test_the_ledger_says_who_holds_a_gpu_before_the_exporter_does():
     assert one.pod == "ml/real"
 
 
+def test_a_gpu_of_two_containers_of_one_pod_is_one_gpu():
+    there = node("n1", holdings=tuple(Holding("uid-real", "GPU-n1-0", 500, None, name) for name in "ab"))
+    (one,) = held(0, 5, there=there, pods={"uid-real": pod("real", "n1", 1)})
+    assert one.pod == "ml/real"
+
+
 def test_a_disagreement_is_told_but_not_of_a_pod_that_came_just_now():
     old, new = pod("old", "n1", 1), pod("new", "n1", 1, started_at=time.time() - 5)
     there = node("n1", holdings=(Holding(old.uid, "GPU-n1-0"),))

@@ -86,6 +86,8 @@ def describe(view: NodeView) -> str:
         words.append("which pod holds which GPU is not told")
     if view.seats.withheld:
         words.append(f"{view.seats.withheld} cut by MIG, not told which")
+    if view.seats.lost:
+        words.append(f"{view.seats.lost} not offered by the kubelet, not told which")
     words += [f"{len(one.devices)} of {one.resource} beside them" for one in view.ledger.others]
     if view.seats.bad:
         words.append(f"{len(view.seats.bad)} unhealthy")

@@ -20,7 +20,6 @@ from apps.planner.ledger_rows import (
     SOURCE_WORDS,
     UNKNOWN_HERE,
     DeviceLedger,
-    Flag,
     GroupLedger,
     InstanceLedger,
     Standing,
@@ -96,7 +95,7 @@ def read_devices(cluster: Cluster, view: NodeView, marks: Mapping[str, Mark]) ->
         DeviceTable(
             "" if group is ledger.main else " · ".join(filter(None, (group.resource, group.model))),
             tell_counts(group),
-            tuple(_line(group, row, marks, readings.get(row.key), ledger.is_told) for row in group.devices),
+            tuple(_line(group, row, marks, readings.get(row.key)) for row in group.devices),
             _troubles_of(group),
         )
         for group in (ledger.main, *ledger.others)
@@ -176,13 +175,12 @@ def _line(
     row: DeviceLedger,
     marks: Mapping[str, Mark],
     reading: DeviceReading | None,
-    is_told: bool,
 ) -> DeviceLine:
     holders = (
         *(_holder(taker, name_share(row, taker), marks) for taker in _shown(row)),
-        *(line for one in row.instances for line in _of_instance(one, marks, is_told)),
+        *(line for one in row.instances for line in _of_instance(one, marks)),
     )
-    model = row.gpu.model or ("" if not group.model else group.model)
+    model = row.gpu.model or group.model
     return DeviceLine(
         name=str(row.index),
         uuid=row.gpu.uuid,
@@ -193,8 +191,7 @@ def _line(
         memory=_memory(row),
         used=_used(reading),
         left=_left(row, unit_word(group)),
-        troubles=tuple(str(flag) for flag in row.flags if flag is not Flag.UNKNOWN_HOLDER)
-        + ((str(Flag.UNKNOWN_HOLDER),) if Flag.UNKNOWN_HOLDER in row.flags else ()),
+        troubles=tuple(map(str, row.flags)),
     )
 
 
@@ -217,14 +214,14 @@ def _holder(taker: Taker, what: str, marks: Mapping[str, Mark]) -> HolderLine:
     return HolderLine(name, marks.get(taker.pod_uid), what, tell_known(taker))
 
 
-def _of_instance(one: InstanceLedger, marks: Mapping[str, Mark], is_told: bool) -> tuple[HolderLine, ...]:
+def _of_instance(one: InstanceLedger, marks: Mapping[str, Mark]) -> tuple[HolderLine, ...]:
     what = one.profile if one.start is None else f"{one.profile} at {one.start}"
     if one.memory_mib:
         what += f", {one.memory_mib:,} MiB"
     if one.takers:
         return tuple(_holder(taker, what, marks) for taker in one.takers)
-    if one.standing is Standing.FREE:
-        return (HolderLine("free", None, what, ""),)
+    if one.standing in (Standing.FREE, Standing.UNHEALTHY):
+        return (HolderLine(str(one.standing), None, what, ""),)
     word = "in use, by whom is" if one.standing is Standing.HELD else "holder"
     return (HolderLine(f"{word} {UNKNOWN_HERE}", None, what, ""),)
 

@@ -111,5 +111,5 @@ def _finish(
         unplaced=tuple(unplaced),
         free=() if unplaced or seats.withheld else tuple(free),
         unsure=tuple(free) if unplaced or seats.withheld else (),
-        free_count=max(0, len(free) - hidden - seats.withheld),
+        free_count=max(0, len(free) - hidden - seats.withheld - seats.lost),
     )

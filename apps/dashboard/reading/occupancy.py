@@ -47,8 +47,8 @@ class Occupancy:
     """free: positions known to be free and healthy. unsure: healthy positions of which some hold the
     `unplaced` pods (uid, milli-GPU), or of which `withheld` are cut by MIG, nobody tells which.
     free_count: GPUs that a pod could get whole, known also when their positions are not; none where the
-    node offers slots or instances under the same name. is_told: some source tells who
-    holds which device."""
+    node offers slots or instances under the same name. lost: not offered at all, nobody tells which.
+    is_told: some source tells who holds which device."""
 
     size: int
     free: tuple[int, ...] = ()
@@ -61,6 +61,7 @@ class Occupancy:
     withheld: int = 0
     free_count: int = 0
     is_told: bool = True
+    lost: int = 0
 
     def positions_of(self, pod_uid: str) -> tuple[int, ...]:
         whole = [place for bar in self.bars if bar.pod_uid == pod_uid for place in bar.positions]
@@ -84,7 +85,8 @@ def occupy(node: Node, pods: Sequence[Pod], ledger: NodeLedger | None = None) ->
     open_places = tuple(p for p in range(len(node.gpus)) if p not in taken and p not in bad)
     unplaced = tuple((one.pod_uid, one.milli) for one in ledger.unlocated if one.devices)
     withheld = _count_withheld(node)
-    are_seats_open = bool(unplaced or withheld)
+    lost = 0 if withheld else ledger.main.withheld
+    are_seats_open = bool(unplaced or withheld or (lost and lost >= len(open_places)))
     bars = [bar for uid, places in whole.items() for bar in split_bars(node, uid, places)]
     hidden = max(-(-sum(milli for _, milli in unplaced) // 1000), bool(unplaced))
     return Occupancy(
@@ -96,8 +98,9 @@ def occupy(node: Node, pods: Sequence[Pod], ledger: NodeLedger | None = None) ->
         cut_by_mig=frozenset(place for place, gpu in enumerate(node.gpus) if gpu.instances),
         unsure=open_places if are_seats_open else (),
         unplaced=unplaced,
-        free_count=0 if _offers_turns(node) else max(0, len(open_places) - hidden - withheld),
+        free_count=0 if _offers_turns(node) else max(0, len(open_places) - hidden - withheld - lost),
         withheld=withheld,
+        lost=lost,
         is_told=node.holdings is not None,
     )
 
