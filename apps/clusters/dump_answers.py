@@ -7,6 +7,7 @@ touches the database or a cluster.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from apps.kube.fragments import PARTITIONS, UNNAMED, adopt_fragment
 from apps.kube.gateway import KOORDINATOR_DEVICES, NODES, Json, Kind
 from apps.kube.label_lists import LabelList, read_label_list
 from apps.kube.translate import build_snapshot
+from apps.kube.translate.annotations import LONGEST_ANNOTATION
 from apps.kube.translate.gpus import Inventory
 from apps.kube.translate.handshakes import handshake_times
 from apps.kube.translate.nodes import inspect_node
@@ -32,7 +34,6 @@ from apps.planner.ledger import node_ledger
 from apps.planner.snapshot import Snapshot
 
 MOST_PLAIN_BYTES = 16 * 2**20
-LONGEST_ANNOTATION = 256 * 1024
 
 
 def answer_dump(sources: Sequence[tuple[str, bytes | bytearray]]) -> dict[str, Any]:
@@ -49,9 +50,13 @@ def answer_dump(sources: Sequence[tuple[str, bytes | bytearray]]) -> dict[str, A
     return answer
 
 
+JSON_START = re.compile(rb"\s*(?:\xef\xbb\xbf)?\s*(?:\{|\[\s*[\[{\"\]])")
+"""A prompt such as [root@host] begins like a list."""
+
+
 def _as_objects(data: bytes | bytearray, lists: list[LabelList]) -> bytes | bytearray | None:
     """The text of objects; a description or a list of labels in people's form becomes one. None: patterns."""
-    if len(data) > MOST_PLAIN_BYTES or data[:1000].lstrip()[:1] in (b"{", b"["):
+    if len(data) > MOST_PLAIN_BYTES or JSON_START.match(data[:1000]):
         return data
     text = data.decode("utf-8", "replace")
     if is_description(text):

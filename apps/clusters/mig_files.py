@@ -23,6 +23,7 @@ from apps.planner.mig.models import MigModel
 from apps.planner.mig.placing import why_unplaceable
 
 EVERY = ""
+VERSION_KEY = re.compile(r"[\"']?\bversion\b\\?[\"']?\s*:")
 CONFIG_KEY = re.compile(r"^\s*\"?mig-configs\"?\s*:", re.MULTILINE)
 
 
@@ -42,7 +43,10 @@ def read_mig_text(name: str, text: str, asked: Question | None = None) -> dict[s
             raise BadDump(f"{name}: {error}.") from error
         configs = None
     if configs is not None:
-        return _answer_configs(configs, asked.model)
+        answer = _answer_configs(configs, asked.model)
+        if not VERSION_KEY.search(text):
+            answer["warnings"].append("no version is in it: mig-parted refuses a file without version: v1")
+        return answer
     try:
         nodes = read_dump_texts([(name, text)]).nodes
     except BadDump as error:

@@ -12,6 +12,7 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from apps.kube.fragments import UNNAMED
 from apps.kube.gateway import Json
 
 FIELD = re.compile(r"^(?P<name>[A-Z][A-Za-z ]*):(?:[ \t]+(?P<value>\S.*))?$")
@@ -25,7 +26,8 @@ NONE = "<none>"
 def is_description(text: str) -> bool:
     """Whether it looks like `kubectl describe node`."""
     names = {found["name"] for found in map(FIELD.match, _flush(text)[:2000]) if found}
-    return "Name" in names and "Namespace" not in names and len(names.intersection(NAMES)) >= 2
+    is_node = "Name" in names or {"Capacity", "Allocatable"} <= names  # the latter: cut out of one
+    return is_node and "Namespace" not in names and len(names.intersection(NAMES)) >= 2
 
 
 def read_description(text: str) -> list[Json]:
@@ -42,7 +44,7 @@ def _flush(text: str) -> list[str]:
 
 
 def _parts(lines: list[str]) -> Iterator[list[str]]:
-    starts = [at for at, line in enumerate(lines) if line.startswith("Name:")]
+    starts = [at for at, line in enumerate(lines) if line.startswith("Name:")] or [0]
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=False):
         yield lines[start:end]
 
@@ -51,7 +53,7 @@ def _node(lines: list[str]) -> Json:
     fields = dict(_fields(lines))
     amounts = {key.lower(): _pairs(fields[key]) for key in ("Capacity", "Allocatable") if key in fields}
     metadata: Json = {
-        "name": next(iter(fields.get("Name", ())), ""),
+        "name": next(iter(fields.get("Name", ())), UNNAMED),
         "labels": dict(line.split("=", 1) for line in fields.get("Labels", ()) if "=" in line),
         "annotations": _annotations(fields.get("Annotations", ())),
     }

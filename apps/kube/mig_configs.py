@@ -58,7 +58,7 @@ def find_configs(text: str) -> dict[str, tuple[ConfigEntry, ...]] | None:
         configs = holder["mig-configs"]
         if not isinstance(configs, dict) or len(configs) > MOST_CONFIGS:
             raise BadMigConfig(f"mig-configs must be a map of at most {MOST_CONFIGS} configurations")
-        if holder.get("version") != "v1":
+        if holder.get("version", "v1") != "v1":
             raise BadMigConfig(f"version must be v1, not {str(holder.get('version'))[:20]!r}")
         doubled = doubled_in[source]
         for name, entries in configs.items():

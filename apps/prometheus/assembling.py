@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from apps.prometheus.identity import Attribution, Identity, Workload, identity_of
-from apps.prometheus.measures import blank_reason, measured
+from apps.prometheus.measures import LARGEST_MIB, blank_reason, measured
 from apps.prometheus.metric_names import Meaning, is_accelerators, meaning_of, today, vendor_of
 from apps.prometheus.readings import Device, Share
 from apps.prometheus.series import Collection, Series
@@ -141,7 +141,8 @@ def _add(whole: _Whole, identity: Identity, series: Series, workload: Workload |
             whole.other[series.name] = None if blank else series.value
         return
     value, why = measured(series.value, meaning)
-    told = Told(value, why, today(series.name), meaning.rank, series.at or 0.0)
+    is_bytes = series.value >= LARGEST_MIB if meaning.unit == "memory" and value is not None else None
+    told = Told(value, why, today(series.name), meaning.rank, series.at or 0.0, is_bytes)
     if meaning.quantity in _OF_THE_DEVICE:
         _keep(whole.told, meaning.quantity, told, greatest=meaning.quantity != "xid")
     else:

@@ -31,19 +31,20 @@ _UUID = ("UUID", "uuid", "gpu_uuid", "deviceuuid", "device_uuid", "accelerator_i
 _SERIAL = ("device_id", "serial_number", "sn")
 _INDEX = (
     *("gpu", "gpu_id", "minor_number", "deviceidx", "device_index", "slot", "npu_id", "mlu", "npu", "card"),
-    *("index", "device"),
+    *("npuID", "deviceId", "index", "device"),
 )
 _OWN_INDEX = ("gpu_id", "minor_number", "deviceidx", "gpu")
 _INSTANCE = ("GPU_I_ID", "gpu_i_id", "gpu_instance_id")
 _PROFILE = ("GPU_I_PROFILE", "gpu_i_profile", "mig_profile")
 _MODEL = (
     *("modelName", "model_name", "model", "card_model", "gpu_name", "product_name", "dev_name", "devicetype"),
-    *("card_series", "name"),
+    *("card_series", "deviceType", "name"),
 )
 _BUS = ("pci_bus_id", "pcie_bus_id", "pcieBus_number", "pcie_bus_info", "pci_bdf", "bus_id")
 _WORKLOAD = (
     ("exported_pod", ("exported_namespace",), ("exported_container",)),
     ("podname", ("podnamespace",), ("ctrname",)),
+    ("podName", ("namespace",), ("containerName",)),
     ("dcu_pod_name", ("dcu_pod_namespace",), ("container",)),
     ("kube_pod", ("kube_namespace",), ("kube_container",)),
     ("pod_name", ("exported_namespace", "pod_namespace", "namespace"), ("container_name",)),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from apps.prometheus.identity import Identity, Workload
+from apps.prometheus.measures import MIB
 from apps.prometheus.metric_names import ENGINE_ACTIVE, GPU_UTIL
 from apps.prometheus.readings import NO_DATA, NO_SERIES, Share, Unit
 
@@ -16,13 +17,15 @@ ROUNDING_MIB = 64.0
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """value None: `why` says why it is no measurement. metric: who told it."""
+    """value None: `why` says why it is no measurement. metric: who told it. is_bytes: whether memory of an
+    untold unit was taken for bytes, by its size; None where the unit is told."""
 
     value: float | None
     why: str
     metric: str
     rank: int
     at: float
+    is_bytes: bool | None = None
 
 
 MIG_UNTOLD = f"{ENGINE_ACTIVE} is not exported, and {GPU_UTIL} says nothing in MIG mode"
@@ -42,6 +45,7 @@ def build_unit(
     """is_cut: its GPU is in MIG mode, where GPU_UTIL says nothing. silent_since: nothing is known since."""
     if silent_since is not None:
         told = {name: replace(one, value=None, why=NO_DATA) for name, one in told.items()}
+    told = _in_one_unit(told)
     total, note = _total(told)
     busy = _busy(told, is_cut=is_cut)
     return Unit(
@@ -65,6 +69,18 @@ def build_unit(
         missing=_missing(told, busy),
         at=at,
     )
+
+
+def _in_one_unit(told: Mapping[str, Told]) -> Mapping[str, Told]:
+    """An exporter that counts the whole card in bytes counts little memory in bytes as well."""
+    untold = {name: one for name, one in told.items() if one.is_bytes is not None}
+    in_bytes = {one.metric.partition("_")[0] for one in untold.values() if one.is_bytes}
+    small = {
+        name: replace(one, value=round(one.value / MIB, 3), is_bytes=True)
+        for name, one in untold.items()
+        if one.value is not None and not one.is_bytes and one.metric.partition("_")[0] in in_bytes
+    }
+    return {**told, **small}
 
 
 def _missing(told: Mapping[str, Told], busy: Told) -> dict[str, str]:

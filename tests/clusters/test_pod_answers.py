@@ -229,3 +229,13 @@ def test_pieces_of_one_card_are_one_card_although_no_slice_describes_it(answer):
         ("1g.20gb", 0),
         ("1g.20gb", 2),
     ]
+
+
+def test_a_prompt_before_a_description_is_no_list(tmp_path):
+    path = tmp_path / "node.txt"
+    told = "Name:  n-8\nLabels:  <none>\nCapacity:\n  amd.com/gpu:  2\nAllocatable:\n  amd.com/gpu:  2\n"
+    path.write_text(f"[root@m1 ~]# kubectl describe node n-8\n{told}[root@m1 ~]#\n")
+    printed = io.StringIO()
+    call_command("read_dump", str(path), json=True, stdout=printed)
+    (found,) = json.loads(printed.getvalue())["nodes"]
+    assert (found["name"], found["physical_gpus"]) == ("n-8", 2)

@@ -449,3 +449,10 @@ def test_instances_on_one_slice_are_told_although_the_model_is_not_known():
     assert [said for said in found["warnings"] if "overlaps" in said] == [
         "GPU 0: 1g.10gb at 5 overlaps 3g.40gb at 4."
     ]
+
+
+def test_a_piece_without_a_version_is_read_and_told():
+    piece = CONFIGS.replace("version: v1\n", "")
+    found = read_mig_text("it", piece)
+    assert (found["n_configs"], any("no version" in said for said in found["warnings"])) == (3, True)
+    assert not any("no version" in said for said in read_mig_text("it", CONFIGS)["warnings"])

@@ -10,3 +10,10 @@ def test_a_described_pod_is_no_node():
     assert is_description(NODE)
     assert read_description(NODE)[0]["status"]["capacity"] == {"nvidia.com/gpu": "2"}
     assert not is_description(POD)
+
+
+def test_amounts_cut_out_of_a_description_are_of_a_node():
+    cut = "Capacity:\n  cpu:  8\n  nvidia.com/gpu:  6\nAllocatable:\n  cpu:  8\n  nvidia.com/gpu:  5\n"
+    assert is_description(cut)
+    (one,) = read_description(cut)
+    assert (one["metadata"]["name"], one["status"]["allocatable"]["nvidia.com/gpu"]) == ("unnamed", "5")

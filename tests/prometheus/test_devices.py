@@ -279,3 +279,18 @@ def test_a_model_is_a_name_before_a_pci_number():
         "AMD Instinct MI325X"
     )
     assert only(line("gpu_used_vram", 5, **card)).model == "0x74a5"
+
+
+def test_an_exporter_that_counts_the_card_in_bytes_counts_little_memory_in_bytes():
+    card = {"gpu": None, "uuid": "", "slot": "0", "uuid_": None}
+    used, total = line("mlu_memory_used", 3 * 2**20, **card), line("mlu_memory_total", 24 * 2**30, **card)
+    found = unit(used, total)
+    assert (found.used_mib, found.total_mib) == (3, 24 * 1024)
+    assert unit(line("mlu_memory_used", 900, **card), line("mlu_memory_total", 24576, **card)).used_mib == 900
+
+
+def test_labels_in_camel_case():
+    labels = {"gpu": None, "uuid": "", "npuID": "3", "modelName": "910B4", "podName": "t-0", "namespace": "m"}
+    found = only(line("npu_chip_info_hbm_used_memory", 700, **labels))
+    assert (found.index, found.model) == ("3", "910B4")
+    assert [one.key for one in found.units[0].workloads] == ["m/t-0"]
