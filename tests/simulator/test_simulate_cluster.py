@@ -120,7 +120,14 @@ def refuse(capsys, *arguments):
 def test_it_lists_its_scenes(capsys):
     call_command("simulate_cluster", "--list-scenes")
     lines = capsys.readouterr().out.splitlines()
-    assert [line.partition(":")[0] for line in lines] == ["fragmented", "small", "mig", "mixed", "whole", "empty"]
+    assert [line.partition(":")[0] for line in lines] == [
+        "fragmented",
+        "small",
+        "mig",
+        "mixed",
+        "whole",
+        "empty",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,7 @@ def _add_claims(scene: SceneBuilder) -> None:
 
 def _add_odd_pods(scene: SceneBuilder) -> None:
     """Pods that nobody owns: one that ends and still holds its GPU, one that failed and holds none; and
-    one that waits for more than any node has free."""
+    one that waits for more than any node for training has free."""
     for name, node, resource in (
         ("leaving", "pcie-text", "nvidia.com/gpu"),
         ("evicted", "amd-mi300x", "amd.com/gpu"),
@@ -188,4 +188,11 @@ def _add_odd_pods(scene: SceneBuilder) -> None:
             }  # fmt: skip
     waiting = _owner(scene, "big-train", "Job", {"nvidia.com/gpu": 8})
     waiting.template["metadata"].setdefault("annotations", {})["defrag.gpu.internal/link"] = "nvlink"
-    scene.put_pending(waiting, 25, "0/26 nodes are available: 26 Insufficient nvidia.com/gpu.")
+    # Elsewhere eight turns or shares that go by the name of GPUs would do for the scheduler.
+    waiting.template["spec"]["nodeSelector"] = {"defrag.gpu.internal/pool": "train"}
+    scene.put_pending(
+        waiting,
+        25,
+        "0/26 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient nvidia.com/gpu, "
+        "23 node(s) didn't match Pod's node affinity/selector.",
+    )

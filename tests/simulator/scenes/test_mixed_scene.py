@@ -128,6 +128,8 @@ async def test_it_stands_still_under_the_controllers(objects):
         await asyncio.sleep(3)
         pods, _ = await driver.client.list(PODS)
         assert {pod["metadata"]["uid"] for pod in pods} == uids
+        waiting = {pod["metadata"]["name"] for pod in pods if not pod["spec"].get("nodeName")}
+        assert [name.rpartition("-")[0] for name in waiting] == ["big-train"]
         listed, _ = await driver.client.list(NODES)
         after = {
             one["metadata"]["name"]: (one["metadata"]["labels"], one["status"]["allocatable"])
