@@ -103,7 +103,7 @@ def test_physical_and_slots_are_different_numbers(page_of):
     assert "Physical 1 Schedulable 1 Allocated 0.4" in page
     assert "Slots in use 5 of 12" in page
     assert "not divided, 81,920 MiB for all" in page
-    assert "7 of 12 slots" in page
+    assert "7 of 12 slots left" in page
 
 
 def test_devices_of_other_vendors_are_round_cells_of_the_grid(cluster, viewer):
@@ -119,3 +119,43 @@ def test_devices_of_other_vendors_are_round_cells_of_the_grid(cluster, viewer):
     row = page[page.index('id="n-n-1"') : page.index("</li>", page.index('id="n-n-1"'))]
     assert row.count('rx="9"') == 3, "two devices, one of them hatched"
     assert "2 of acme.example/npu beside them" in row
+
+
+def test_units_of_shared_gpus_are_not_taken_for_gpus(page_of):
+    board = Board(now=time.time())
+    node = shared_card(board)
+    board.pod("LS", node, 8)
+    page = page_of(board, node)
+    assert "research/lora-sweep-0 8 units, unknown on this node" in page
+    assert "1 held, seats unknown" in page
+
+
+def test_a_pod_on_another_vendors_devices_is_told_there_and_not_as_a_mig_instance(page_of):
+    board = Board(now=time.time())
+    node = board.node("n-1", ". .")
+    pod = board.pod("OC", node, 0, requests={"cambricon.com/mlu": 1, "cpu": 1000})
+    group = DeviceGroup("cambricon", "cambricon.com/mlu", "MLU370", (Gpu(0, "MLU-0", 24_000),))
+    held = (*(node.holdings or ()), Holding(pod.uid, "MLU-0"))
+    page = page_of(board, replace(node, others=(group,), holdings=held))
+    assert f"{pod.name} {pod.namespace} MLU370 0" in page
+
+
+def test_two_pods_that_share_a_claimed_gpu_hold_one_gpu(page_of):
+    board = Board(now=time.time())
+    node = board.node("n-1", ". .", capacity={}, allocatable={"cpu": 64_000, "pods": 110})
+    both = [
+        board.pod(code, node, 0, requests={"cpu": 1000}, claims=("serving/one",)) for code in ("ES", "OC")
+    ]
+    held = tuple(Holding(pod.uid, "GPU-n-1-0", source=Source.DRA) for pod in both)
+    page = page_of(board, replace(node, holdings=held))
+    assert "1 held whole" in page
+    assert "GPU resource by resource claims (DRA)" in page
+
+
+def test_memory_of_gpus_that_take_turns_is_not_divided_whoever_holds_them(page_of):
+    board = Board(now=time.time())
+    node = board.node("n-1", ". .", sharing="time-slicing", shares_per_gpu=12, holdings=None)
+    board.pod("ES", node, 1)
+    node = replace(node, gpus=tuple(replace(gpu, units=12) for gpu in node.gpus))
+    page = page_of(board, node)
+    assert page.count("not divided, 81,920 MiB for all") == 2

@@ -24,6 +24,7 @@ from apps.planner.ledger_rows import (
     InstanceLedger,
     Standing,
     Taker,
+    Unlocated,
 )
 from apps.planner.shares import IN_TIME
 from apps.telemetry import queries as telemetry
@@ -31,6 +32,8 @@ from apps.telemetry.queries import DeviceReading
 
 NOT_MEASURED = "not measured"
 NOT_DIVIDED = "not divided"
+UNDIVIDED = IN_TIME - {"mps"}
+"""Where every pod on a GPU sees all of its memory."""
 CHIPS = {
     Standing.FREE: ("free", "ok", "ring"),
     Standing.PART: ("shared", "", ""),
@@ -104,7 +107,7 @@ def read_devices(cluster: Cluster, view: NodeView, marks: Mapping[str, Mark]) ->
     return DevicePanel(
         tables=tuple(tables),
         unlocated=tuple(
-            (one.pod, f"{_held_words(one.milli, one.units, one.profiles)}, {UNKNOWN_HERE}")
+            (one.pod, f"{_held_words(one, group)}, {UNKNOWN_HERE}")
             for group in (ledger.main, *ledger.others)
             for one in group.unlocated
         ),
@@ -188,7 +191,7 @@ def _line(
         chip=CHIPS[row.standing],
         holders=holders,
         note="" if holders else _note(row),
-        memory=_memory(row),
+        memory=_memory(row, is_divided=group.sharing.lower() not in UNDIVIDED),
         used=_used(reading),
         left=_left(row, unit_word(group)),
         troubles=tuple(map(str, row.flags)),
@@ -241,8 +244,10 @@ def _note(row: DeviceLedger) -> str:
     return UNKNOWN_HERE
 
 
-def _memory(row: DeviceLedger) -> str:
+def _memory(row: DeviceLedger, *, is_divided: bool) -> str:
     whole = row.gpu.memory_mib
+    if whole is not None and not is_divided:
+        return f"{NOT_DIVIDED}, {whole:,} MiB for all"
     if whole is None:
         return f"{row.taken_memory_mib:,} MiB of an unknown amount" if row.taken_memory_mib else "not known"
     if row.standing is Standing.UNKNOWN or (row.standing is Standing.HELD and not row.takers):
@@ -268,14 +273,16 @@ def _left(row: DeviceLedger, word: str) -> str:
     if row.waste is not None:
         return f"stranded: {row.waste}"
     if row.units is not None and row.units_used is not None and row.units > 1:
-        free = max(0, row.units - row.units_used)
-        return f"{free} of {plural(row.units, word)}"
+        if row.standing is Standing.UNKNOWN:
+            return f"{plural(row.units, word)}, not known how many are left"
+        return f"{max(0, row.units - row.units_used)} of {plural(row.units, word)} left"
     return ""
 
 
-def _held_words(milli: int, units: int, profiles: Mapping[str, int]) -> str:
-    if profiles:
-        return ", ".join(f"{count} × {name}" for name, count in sorted(profiles.items()))
-    if units and milli != 1000 * units:
-        return plural(units, "unit")
+def _held_words(one: Unlocated, group: GroupLedger) -> str:
+    milli, units = one.milli, one.units
+    if one.profiles:
+        return ", ".join(f"{count} × {name}" for name, count in sorted(one.profiles.items()))
+    if units and (milli != 1000 * units or group.shares_per_gpu > 1):
+        return plural(units, unit_word(group))
     return plural(round(milli / 1000), "GPU") if milli % 1000 == 0 and milli else f"{amount(milli)} GPU"

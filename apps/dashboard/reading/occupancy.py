@@ -18,7 +18,7 @@ from apps.planner.mig.models import MigModel
 from apps.planner.mig.nodes import offered_profiles
 from apps.planner.mig.use import model_of, single_profile
 from apps.planner.room import deals_by_device
-from apps.planner.shares import asked_of, shares_in_time
+from apps.planner.shares import WHOLE, asked_of, shares_in_time
 
 _PROFILE = re.compile(r"(\d+)g\.(\d+)gb")
 
@@ -71,9 +71,15 @@ class Occupancy:
 
 def asked_milli(node: Node, pod: Pod) -> int:
     """What the pod asks of this node's GPUs, in milli-GPU; 0 for MIG instances, also where they go by the
-    name of whole GPUs, for shares of the memory alone, and for pods without GPUs."""
+    name of whole GPUs, for shares of the memory alone, and for pods without GPUs. Units of shared GPUs can be
+    asked for in a greater number than there are GPUs."""
     asked = asked_of(node, pod)
-    return asked.all_milli(node.shares_per_gpu if shares_in_time(node) else 1)
+    milli = asked.all_milli(node.shares_per_gpu if shares_in_time(node) else 1)
+    return _no_more_than_all(node, milli)
+
+
+def _no_more_than_all(node: Node, milli: int) -> int:
+    return min(milli, WHOLE * len(node.gpus)) if node.shares_per_gpu > 1 else milli
 
 
 def occupy(node: Node, pods: Sequence[Pod], ledger: NodeLedger | None = None) -> Occupancy:
@@ -83,7 +89,9 @@ def occupy(node: Node, pods: Sequence[Pod], ledger: NodeLedger | None = None) ->
     bad = tuple(place for place, gpu in enumerate(node.gpus) if not gpu.healthy)
     taken = {place for places in whole.values() for place in places} | set(parts)
     open_places = tuple(p for p in range(len(node.gpus)) if p not in taken and p not in bad)
-    unplaced = tuple((one.pod_uid, one.milli) for one in ledger.unlocated if one.devices)
+    unplaced = tuple(
+        (one.pod_uid, _no_more_than_all(node, one.milli)) for one in ledger.unlocated if one.devices
+    )
     withheld = _count_withheld(node)
     lost = 0 if withheld else ledger.main.withheld
     are_seats_open = bool(unplaced or withheld or (lost and lost >= len(open_places)))
