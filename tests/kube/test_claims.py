@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from apps.kube.gateway import CLAIM_TEMPLATES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from apps.kube.translate import Translator, build_snapshot
+from apps.kube.translate.claims import phrase_of, pod_claim_names, read_claim_template
 from apps.kube.trimming import trim_object
 from apps.planner.inventory import Source
 from tests.kube.objects import node, owned, pod
@@ -388,3 +389,14 @@ def test_only_what_a_change_touches_is_made_anew():
     assert changed.pods["uid-a"] is first.pods["uid-a"]
     assert [held.uuid for held in changed.pods["uid-b"].devices] == ["GPU-c0"]
     assert changed.nodes["node-b"] is first.nodes["node-b"]
+
+
+def test_a_claim_is_named_as_before_1_31():
+    source = {"resourceClaimTemplateName": "tpl"}
+    assert pod_claim_names({"resourceClaims": [{"name": "g", "source": source}]}, {}) == (("g", "", "tpl"),)
+
+
+def test_who_only_looks_on_asks_for_all_by_admin_access():
+    watching = {"name": "w", "exactly": {**request(), "allocationMode": "All", "adminAccess": True}}
+    assert phrase_of(read_claim_template(template("t", watching))).startswith("all of ")
+    assert "admin access" in phrase_of(read_claim_template(template("t", watching)))

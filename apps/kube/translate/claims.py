@@ -165,6 +165,10 @@ def phrase_of(claim: Claim) -> str:
     for device_class, wishes in told.items():
         count = count_devices(wishes)
         profiles = [wish.profile for wish in wishes for _ in range(min(wish.count or 1, 8)) if wish.profile]
+        if wishes and all(wish.admin for wish in wishes):
+            sizes = [wish.count for wish in wishes]
+            count = None if None in sizes else sum(size or 0 for size in sizes)
+            device_class += " by admin access"
         phrase = f"{'all' if count is None else count} of {device_class}"
         phrase += f" ({', '.join(profiles)})" if profiles else ""
         others = [f"{one.count} of {one.device_class}" for wish in wishes for one in wish.alternatives]
@@ -185,8 +189,9 @@ def pod_claim_names(spec: Mapping[str, Any], status: Mapping[str, Any]) -> tuple
     found = []
     for one in entries(spec, "resourceClaims"):
         name = clean(one.get("name"), 253)
-        direct = clean(one.get("resourceClaimName") or child(one, "source").get("resourceClaimName"), 253)
-        template = clean(one.get("resourceClaimTemplateName"), 253)
+        told = {**child(one, "source"), **one}  # before 1.31, both names stood under `source`
+        direct = clean(told.get("resourceClaimName"), 253)
+        template = clean(told.get("resourceClaimTemplateName"), 253)
         found.append((name, direct or made.get(name, ""), template))
     extended = clean(child(status, "extendedResourceClaimStatus").get("resourceClaimName"), 253)
     return (*found, ("", extended, "")) if extended else tuple(found)

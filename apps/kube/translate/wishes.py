@@ -17,6 +17,7 @@ from apps.kube.translate.values import Warn, child, clean, entries, quantities
 from apps.planner.resources import is_device_resource
 
 MEMORY, MEMORY_PERCENT, CORES = "memory", "memory percent", "cores"
+METAX_MEMORY = "metax-tech.com/vmemory"
 PARTS: dict[str, tuple[str, int]] = {
     "nvidia.com/gpumem": (MEMORY, 1),
     "nvidia.com/gpumem-percentage": (MEMORY_PERCENT, 1),
@@ -27,7 +28,7 @@ PARTS: dict[str, tuple[str, int]] = {
     "volcano.sh/gpu-memory": (MEMORY, 1),
     "hygon.com/dcumem": (MEMORY, 1),
     "hygon.com/dcucores": (CORES, 1),
-    "metax-tech.com/vmemory": (MEMORY, 1024),
+    METAX_MEMORY: (MEMORY, 1024),
     "metax-tech.com/vcore": (CORES, 1),
     "cambricon.com/mlu.smlu.vmemory": (MEMORY, 256),
     "cambricon.com/mlu.smlu.vcore": (CORES, 1),
@@ -159,7 +160,7 @@ def _parts(asked: Mapping[str, int]) -> dict[str, int]:
         if part is None or amount <= 0:
             continue
         kind, unit = part
-        amount *= unit
+        amount = amount >> 20 if _is_in_bytes(name, amount) else amount * unit
         if name in IN_PERCENT_OF_ALL:
             amount //= cards or max(-(-amount // 100), 1)
         found[kind] = max(found.get(kind, 0), amount)
@@ -169,6 +170,11 @@ def _parts(asked: Mapping[str, int]) -> dict[str, int]:
     if CORES in found and any(name in asked for name in KOORDINATOR_BOTH):
         found.setdefault(MEMORY_PERCENT, found[CORES])
     return found
+
+
+def _is_in_bytes(name: str, amount: int) -> bool:
+    """HAMi takes MetaX' memory with a unit behind it ("2048Mi"), or else as GiB."""
+    return name == METAX_MEMORY and amount >= 1 << 20
 
 
 def koordinator_cards(wish: ContainerWish) -> int:
@@ -181,7 +187,8 @@ def koordinator_cards(wish: ContainerWish) -> int:
 def _warn_of_units(container: Mapping[str, Any], name: str, asked: Mapping[str, int], warn: Warn) -> None:
     for resource, amount in asked.items():
         part = part_of(resource)
-        if part is None or part[0] != MEMORY or amount * part[1] <= LARGEST_CARD_MIB:
+        is_believable = _is_in_bytes(resource, amount) or amount * (part or ("", 1))[1] <= LARGEST_CARD_MIB
+        if part is None or part[0] != MEMORY or is_believable:
             continue
         text = clean(asked_text(container, resource), 40)
         meant = f" (was {amount >> 20} meant, for {text}?)" if text.endswith(SUFFIXES_OF_BYTES) else ""
