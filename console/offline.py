@@ -21,7 +21,7 @@ NO_DATABASE = "postgres://nobody@127.0.0.1:1/none"
 
 
 def stand_in_for_database(arguments: Sequence[str]) -> None:
-    """Fill the environment for a command of the list; what is set there wins. arguments: the command first."""
+    """Fill the environment for a command of the list; what is set there wins. arguments: command first."""
     if arguments and arguments[0] in NEEDS_NO_DATABASE:
         os.environ.setdefault("DATABASE_URL", NO_DATABASE)
         os.environ.setdefault("SECRET_KEY", secrets.token_urlsafe(48))
