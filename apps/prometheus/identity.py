@@ -27,8 +27,8 @@ _HOST = (
     ),
     *("exported_node", "host", "kubernetes_io_hostname"),
 )
-_UUID = ("UUID", "uuid", "gpu_uuid", "deviceuuid", "device_uuid", "accelerator_id", "vdie_id")
-_SERIAL = ("device_id", "serial_number", "sn")
+_UUID = ("UUID", "uuid", "gpu_uuid", "GPU_UUID", "deviceuuid", "device_uuid", "accelerator_id", "vdie_id")
+_SERIAL = ("device_id", "serial_number", "SERIAL_NUMBER", "sn")
 _INDEX = (
     *("gpu", "gpu_id", "minor_number", "deviceidx", "device_index", "slot", "npu_id", "mlu", "npu", "card"),
     *("npuID", "deviceId", "index", "device"),

@@ -400,3 +400,18 @@ def test_who_only_looks_on_asks_for_all_by_admin_access():
     watching = {"name": "w", "exactly": {**request(), "allocationMode": "All", "adminAccess": True}}
     assert phrase_of(read_claim_template(template("t", watching))).startswith("all of ")
     assert "admin access" in phrase_of(read_claim_template(template("t", watching)))
+
+
+def test_amds_pieces_of_one_address_are_one_card():
+    def piece(card, at, address):
+        told = {"type": "amdgpu-partition", "pciAddr": address, "partitionProfile": "dpx_nps1"}
+        attributes = {name: text(value) for name, value in told.items()}
+        return {
+            "name": f"gpu-{card}-{at}",
+            "attributes": attributes,
+            "capacity": {"memory": {"value": "96Gi"}},
+        }
+
+    pieces = [piece(0, 128, "0000:05:00.0"), piece(1, 129, "0000:05:00.0"), piece(2, 130, "0000:15:00.0")]
+    found = snapshot([slice_of(*pieces, driver="gpu.amd.com")], [], []).nodes["node-a"]
+    assert [gpu.memory_mib for gpu in found.gpus] == [None, None]

@@ -407,3 +407,10 @@ def test_whole_cards_beside_one_that_is_dealt_out_in_turns_under_another_name():
     assert facts(found)[:4] == ("nvidia", "nvidia.com/gpu", 4, 1)
     (beside,) = found.others
     assert (beside.resource, len(beside.gpus), beside.shares_per_gpu) == ("nvidia.com/gpu.20gb", 1, 6)
+
+
+def test_a_makers_name_is_no_model():
+    noted = {"hami.io/node-amd-register": '[{"id":"A-1","count":1,"devmem":4096,"devcore":100,"type":"amd"}]'}
+    assert read(raw_node({"amd.com/gpu": "1"}, annotations=noted)).model == ""
+    labels = {"k8s.amazonaws.com/accelerator": "vgpu"}
+    assert read(raw_node({"k8s.amazonaws.com/vgpu": "8"}, labels)).model == ""

@@ -294,3 +294,8 @@ def test_labels_in_camel_case():
     found = only(line("npu_chip_info_hbm_used_memory", 700, **labels))
     assert (found.index, found.model) == ("3", "910B4")
     assert [one.key for one in found.units[0].workloads] == ["m/t-0"]
+
+
+def test_labels_in_capital_letters():
+    card = {"gpu": None, "uuid": "", "GPU_UUID": "66aa-01", "SERIAL_NUMBER": "7001"}
+    assert only(line("gpu_average_package_power", 41, **card)).uuid == "66aa-01"

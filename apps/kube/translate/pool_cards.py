@@ -76,7 +76,8 @@ def _key(device: SlicedDevice, by_uuid: dict[str, SlicedDevice], by_bus: dict[st
         if parent is not None:
             return _key(parent, by_uuid, by_bus)
         cut = CUT.match(device.name)
-        return device.text("parentUUID") or (cut["card"] if cut else device.name)
+        # AMD's pieces tell the address of the card that they are of.
+        return device.text("parentUUID") or (cut["card"] if cut else device.text("pciAddr") or device.name)
     bus = device.text(*BUS_NAMES)
     return by_bus.setdefault(bus, device.name) if bus else device.name
 

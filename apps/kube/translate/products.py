@@ -68,6 +68,13 @@ NOMINAL_GIB = {
     "GEFORCE-RTX-2080-TI": 11,
 }
 """Cards whose name leaves no choice of memory and does not tell it."""
+NO_MODELS = frozenset(
+    [
+        *("nvidia", "gpu", "vgpu", "amd", "dcu", "mlu", "npu", "xpu", "gcu", "biren", "vastai", "metax"),
+        *("iluvatar", "mthreads", "ascend", "intel"),
+    ]
+)
+"""Words for a maker or a kind of card, where a model should stand."""
 PLUGIN_PREFIXES = ("NVIDIA-", "MLU-", "DCU-", "XPU-")
 OVERSOLD = 1.05  # drivers keep memory for themselves, they never add any
 
@@ -100,7 +107,7 @@ class Memory:
 def read_product(vendor: str, labels: Mapping[str, str]) -> Product:
     for key in (*PRODUCT_LABELS, *OTHER_LABELS):
         owner = LABEL_OWNERS.get(key, OTHER_LABELS.get(key, ""))
-        if labels.get(key) and owner in ("", vendor):
+        if labels.get(key) and owner in ("", vendor) and labels[key].lower() not in NO_MODELS:
             bare_chip = key == CHIP_NAME and labels[key][:1].isdecimal()
             return _product(f"Ascend{labels[key]}" if bare_chip else labels[key], key)
     for prefix, owner in COUNTED_NAMES.items():
@@ -150,7 +157,8 @@ def size_mib(text: str, unit: str) -> int | None:
 def registered_model(records: tuple[Record, ...]) -> str:
     """The model that most records name, as a product label would write it: plugins put their vendor's name
     in front ("NVIDIA-NVIDIA A100-PCIE-40GB")."""
-    names = [plain_model(record.model) for record in records if record.model]
+    told = (plain_model(record.model) for record in records if record.model)
+    names = [name for name in told if name.lower() not in NO_MODELS]
     return max(set(names), key=lambda name: (names.count(name), name)) if names else ""
 
 

@@ -53,13 +53,14 @@ class SlicedDevice:
     @property
     def is_part(self) -> bool:
         """A piece of a card (a MIG device), or one that could be cut, and no whole card."""
-        if self.attributes.get("type") == "mig" or "parentUUID" in self.attributes:
+        kind = self.text("type")
+        if kind == "mig" or kind.endswith("-partition") or "parentUUID" in self.attributes:
             return True
         return "profile" in self.attributes or CUT.match(self.name) is not None
 
     @property
     def profile(self) -> str:
-        told = self.text("profile")
+        told = self.text("profile") or (self.text("partitionProfile") if self.is_part else "")
         if not told:
             found = CUT.match(self.name)
             told = found["profile"] if found else ""
