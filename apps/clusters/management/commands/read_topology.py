@@ -62,7 +62,7 @@ def tell(answer: dict[str, Any]) -> Iterator[str]:
     elif answer["numa"] is not None:
         yield "NUMA node of each GPU: " + " ".join(_word(node) for node in answer["numa"])
     for kind, groups in answer["link_groups"].items():
-        yield f"groups by {kind}: " + "  ".join(",".join(map(str, group)) for group in groups)
+        yield f"linked by {kind}{_or_nearer(kind)}: " + "  ".join(",".join(map(str, group)) for group in groups)
     for code, rate in (answer["bandwidth"] or {}).items():
         yield f"{code}: {rate['stated'] if rate else 'bandwidth not known'}"
     if answer.get("nvlink_of_a_gpu"):
@@ -70,6 +70,11 @@ def tell(answer: dict[str, Any]) -> Iterator[str]:
     if best := answer.get("best_group"):
         yield _tell_group(best)
     yield from (f"warning: {warning}" for warning in answer["warnings"])
+
+
+def _or_nearer(kind: str) -> str:
+    """A group of a class holds those of the nearer ones too."""
+    return "" if kind == LinkClass.NVLINK else " or nearer"
 
 
 def _grid(answer: dict[str, Any]) -> Iterator[str]:
