@@ -15,9 +15,9 @@ from apps.clusters.register_answers import answer_handshakes, answer_register, d
 from apps.kube.translate.cards import CardFacts
 from apps.kube.translate.gpus import Inventory
 from apps.kube.translate.values import whole_or_none
-from apps.kube.translate.vendors import MIG_PREFIX
 from apps.planner.inventory import DeviceGroup, Gpu, Node
 from apps.planner.ledger_rows import GroupLedger, NodeLedger
+from apps.planner.mig.nodes import MIG_PREFIX
 
 NEVER = "NeverReported"
 SLICES_OF_A_GPU = 7

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from apps.planner.inventory import Node
+from apps.planner.mig.nodes import MIG_PREFIX
 from apps.planner.topology import LinkClass, link_class
 
-MIG_PREFIX = "nvidia.com/mig-"
 MIG_CONFIG = "nvidia.com/mig.config"
 MIG_STATE = "nvidia.com/mig.config.state"
 PAUSED = "paused-for-mig-change"

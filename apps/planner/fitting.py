@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from apps.planner.affinity import interpod_reasons, uses_neighbours
 from apps.planner.inventory import LinkClass, Node, Pod
+from apps.planner.mig.nodes import MIG_PREFIX
 from apps.planner.movability import DEFAULT_SCHEDULER
 from apps.planner.resources import scale_text
 from apps.planner.rooms import Room, Rooms
@@ -57,7 +58,6 @@ RESOURCE_REASONS = {
     "ephemeral-storage": Reason.STORAGE,
     "pods": Reason.PODS,
 }
-MIG_PREFIX = "nvidia.com/mig-"
 
 
 def reason_of(resource: str) -> Reason:

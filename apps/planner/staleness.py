@@ -10,12 +10,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from apps.planner.inventory import Node, Pod
+from apps.planner.mig.nodes import MIG_PREFIX
 from apps.planner.plan import Move, Plan
 from apps.planner.resources import asks_gpu
 from apps.planner.selectors import matches
 from apps.planner.snapshot import Snapshot
 
-MIG_PREFIX = "nvidia.com/mig-"
 MIG_CONFIG = "nvidia.com/mig.config"
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from apps.planner.fitting import Fitting, Reason
 from apps.planner.inventory import LinkClass, Node, Pod
 from apps.planner.mig.catalogue import profile_resource
-from apps.planner.mig.nodes import asked_profiles
+from apps.planner.mig.nodes import MIG_PREFIX, asked_profiles
 from apps.planner.mig.use import single_profile
 from apps.planner.movability import DEFAULT_SCHEDULER
 from apps.planner.naming import shown_model
@@ -22,7 +22,6 @@ from apps.planner.selectors import untolerated_taints
 from apps.planner.topology import knows_every_link, knows_links, largest_group
 from apps.planner.wording import count
 
-MIG_PREFIX = "nvidia.com/mig-"
 LINK_WORDS = {
     LinkClass.NVLINK: "NVLink",
     LinkClass.PCIE_SWITCH: "one PCIe switch",

@@ -14,7 +14,6 @@ from apps.kube.translate.values import Warn, brief, clean, entries, seconds_of, 
 from apps.planner.inventory import Holding
 
 HOLDERS = "topology.gpu.internal/holders"
-MOST_GPUS = 256
 LONGEST_ANNOTATION = 256 * 1024  # what Kubernetes allows for all of an object's annotations
 
 

@@ -9,11 +9,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
+from apps.kube.topology.reading import MOST_GPUS
 from apps.kube.translate.counting import (
     AMD_PARTITION,
     GKE_CLIENTS,
     GKE_PARTITION,
-    MOST_GPUS,
     REPLICAS,
     Count,
     counted_by_amounts,

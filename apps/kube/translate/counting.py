@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from apps.kube.translate.products import Product
 from apps.kube.translate.values import Warn, brief, whole_or_none
-from apps.kube.translate.vendors import MIG_PREFIX, NVIDIA, Form, Offer
+from apps.kube.translate.vendors import NVIDIA, Form, Offer
 from apps.planner.mig.catalogue import UnknownModel, find_model, resource_profile
+from apps.planner.mig.nodes import MIG_PREFIX
 
-MOST_GPUS = 256
 INSTANCES = re.compile(r"^(\d+)g\.")
 COMPUTE_SLICES = 7
 GPU_COUNT = "nvidia.com/gpu.count"

@@ -16,7 +16,7 @@ from apps.kube.translate.instances import lay_instances
 from apps.kube.translate.matrix import MATRIX, DeviceFacts, read_hami_links, read_matrix
 from apps.kube.translate.registers import Register, read_registers
 from apps.kube.translate.values import Warn, brief
-from apps.kube.translate.vendors import MIG_PREFIX, NVIDIA, Cards, Offer, offers_of
+from apps.kube.translate.vendors import NVIDIA, Cards, Offer, offers_of
 from apps.planner.inventory import DeviceGroup, Gpu, Quantities, Topology
 
 STRATEGY = "nvidia.com/mig.strategy"
@@ -191,6 +191,3 @@ def _compare_links(product: str, topology: Topology | None, warn: Warn) -> None:
     if "SXM" in product.upper() and codes and not any(code.upper().startswith("NV") for code in codes):
         seen = ", ".join(sorted(set(codes))[:4])
         warn(f"the label says {product}, whose GPUs are joined by NVLink, the node agent sees only {seen}")
-
-
-__all__ = ["MIG_PREFIX", "GpuFacts", "Inventory", "read_gpu_facts"]

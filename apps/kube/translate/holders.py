@@ -13,12 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from apps.kube.translate.placing import Places
+from apps.kube.translate.reservations import SHARE_GROUP
 from apps.planner.inventory import HeldDevice, Holding, Node, Pod, Source
 from apps.planner.ledger_rows import SOURCE_WORDS
 
 ORDER = tuple(Source)
-SHARE_GROUP = "runai-gpu-group"
-"""Label by which KAI's placeholder and the fractions on its device are known to belong together."""
 MOST_SENTENCES = 5
 
 

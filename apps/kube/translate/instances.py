@@ -14,9 +14,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from apps.kube.translate.values import Warn, clean, whole_or_none
-from apps.kube.translate.vendors import MIG_PREFIX, Form, Offer
+from apps.kube.translate.vendors import Form, Offer
 from apps.planner.inventory import Gpu, MigInstance
 from apps.planner.mig.catalogue import resource_profile
+from apps.planner.mig.nodes import MIG_PREFIX
 
 CONFIG, MAPPING = "run.ai/mig.config", "run.ai/mig-mapping"
 STARTS = re.compile(r"^\s+(\d+)\s*:\s*(\d+g\.\d+gb\S*)\s*$", re.MULTILINE)

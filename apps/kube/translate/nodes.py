@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from apps.kube.translate.annotations import HOLDERS, LONGEST_ANNOTATION, MOST_GPUS, read_holders
-from apps.kube.translate.gpus import MIG_PREFIX, GpuFacts, Inventory, read_gpu_facts
+from apps.kube.topology.reading import MOST_GPUS
+from apps.kube.translate.annotations import HOLDERS, LONGEST_ANNOTATION, read_holders
+from apps.kube.translate.gpus import GpuFacts, Inventory, read_gpu_facts
 from apps.kube.translate.values import Warn, child, clean, entries, quantities, seconds_of, texts
 from apps.planner.inventory import Holding, Node, Quantities, Taint
+from apps.planner.mig.nodes import MIG_PREFIX
 
 CORDON = "defrag.gpu.internal/cordon"
 POOL_LABELS = (

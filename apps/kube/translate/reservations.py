@@ -13,6 +13,7 @@ from dataclasses import replace
 from apps.planner.inventory import Pod
 
 SHARE_GROUP = "runai-gpu-group"
+"""Label by which KAI's placeholder and the fractions on its device are known to belong together."""
 KEPT = {"nvidia.com/gpu": 1}
 
 

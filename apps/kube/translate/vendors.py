@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
+from apps.planner.mig.nodes import MIG_PREFIX
 from apps.planner.resources import PARTS_OF_DEVICES, VENDORS, is_device_resource
-
-MIG_PREFIX = "nvidia.com/mig-"
 
 
 class Form(StrEnum):
