@@ -62,7 +62,9 @@ def tell(answer: dict[str, Any]) -> Iterator[str]:
     elif answer["numa"] is not None:
         yield "NUMA node of each GPU: " + " ".join(_word(node) for node in answer["numa"])
     for kind, groups in answer["link_groups"].items():
-        yield f"linked by {kind}{_or_nearer(kind)}: " + "  ".join(",".join(map(str, group)) for group in groups)
+        yield f"linked by {kind}{_or_nearer(kind)}: " + "  ".join(
+            ",".join(map(str, group)) for group in groups
+        )
     for code, rate in (answer["bandwidth"] or {}).items():
         yield f"{code}: {rate['stated'] if rate else 'bandwidth not known'}"
     if answer.get("nvlink_of_a_gpu"):
