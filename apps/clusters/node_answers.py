@@ -15,6 +15,7 @@ from apps.clusters.register_answers import answer_handshakes, answer_register, d
 from apps.kube.translate.cards import CardFacts
 from apps.kube.translate.gpus import Inventory
 from apps.kube.translate.values import whole_or_none
+from apps.kube.translate.vendors import Form
 from apps.planner.inventory import DeviceGroup, Gpu, Node
 from apps.planner.ledger_rows import GroupLedger, NodeLedger
 from apps.planner.mig.nodes import MIG_PREFIX
@@ -94,7 +95,11 @@ def _counts(node: Node, main: CardFacts | None, *, is_known: bool) -> dict[str, 
 def _lost(node: Node, main: CardFacts, offered: int) -> int:
     """Cards that stand there and are not offered: unhealthy, fallen off the bus, or their plugin is gone."""
     shares = max(node.shares_per_gpu, 1)
-    if main.register is not None or main.product.profile or mig_amounts(node) or main.count.is_least:
+    by_other_names = any(main.offer.amount(name) for name in main.offer.named(Form.PARTITION)) or any(
+        group.vendor == node.vendor for group in node.others
+    )
+    by_units = main.register is not None or main.product.profile or mig_amounts(node) or by_other_names
+    if by_units or main.count.is_least:
         return max(node.capacity.get(node.gpu_resource, 0) - offered, 0) // shares
     return max(len(node.gpus) - offered // shares, 0)
 

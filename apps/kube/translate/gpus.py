@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from apps.kube.translate.cards import CardFacts, Told, read_cards
-from apps.kube.translate.counting import GPU_COUNT, number_label
+from apps.kube.translate.counting import GKE_COUNT, GPU_COUNT, number_label
 from apps.kube.translate.handshakes import Handshake, read_handshakes
 from apps.kube.translate.instances import lay_instances
 from apps.kube.translate.matrix import MATRIX, DeviceFacts, read_hami_links, read_matrix
@@ -21,6 +21,7 @@ from apps.planner.inventory import DeviceGroup, Gpu, Quantities, Topology
 
 STRATEGY = "nvidia.com/mig.strategy"
 PRESENT = "nvidia.com/gpu.present"
+GKE_MODEL = "cloud.google.com/gke-accelerator"
 DEVICE_CORDON = "hami.io/device-cordon"
 NO_GPUS = Offer(Cards(""), {}, {}, {})
 
@@ -155,7 +156,8 @@ def _with_unoffered(
     for register in registers:
         if all(offer.cards != register.cards for offer in found):
             found.append(Offer(register.cards, {}, {}, {}))
-    is_labelled = bool(number_label(labels, GPU_COUNT, warn))
+    told = GKE_COUNT if labels.get(GKE_MODEL) and GPU_COUNT not in labels else GPU_COUNT
+    is_labelled = bool(number_label(labels, told, warn))
     if (agent is not None and not found) or (is_labelled and all(one.cards != NVIDIA for one in found)):
         found.insert(0, Offer(NVIDIA, {}, {}, {}))
     elif not found and labels.get(PRESENT) == "true":
