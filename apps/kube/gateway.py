@@ -68,7 +68,8 @@ VOLUMES = Kind("", "v1", "persistentvolumes", False)
 CLAIMS = Kind("", "v1", "persistentvolumeclaims", True)
 ALL_POD_GROUPS = (POD_GROUPS, VOLCANO_POD_GROUPS, KAI_POD_GROUPS)
 """Three kinds of one name. The first goes before where two of them are named alike."""
-DRA = (RESOURCE_SLICES, RESOURCE_CLAIMS, CLAIM_TEMPLATES, DEVICE_CLASSES)
+DRA = (RESOURCE_SLICES, RESOURCE_CLAIMS, CLAIM_TEMPLATES)
+"""What a picture of a live cluster reads of it; device classes are told of in dumps alone."""
 WEBHOOKS = Kind("admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", False)
 
 

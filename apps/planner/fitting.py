@@ -100,7 +100,7 @@ class Fitting:
                 pod.tolerations,
                 pod.volumes_pin_node and pod.node_name,
                 pod.scheduler,
-                bool(pod.claim_wishes),
+                bool(pod.claims or pod.claim_wishes),
             )
         return known
 
@@ -211,7 +211,7 @@ def _reasons_anywhere(pod: Pod) -> Iterable[Reason]:
     """What lies in the pod, whatever the node is like."""
     if pod.scheduler != DEFAULT_SCHEDULER:
         yield Reason.SCHEDULER
-    if pod.claim_wishes:
+    if pod.claims or pod.claim_wishes:
         yield Reason.CLAIMS
 
 

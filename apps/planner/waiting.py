@@ -217,7 +217,7 @@ def _say_single(rooms: Rooms, pod: Pod, verdict: Verdict) -> tuple[str, str]:
     if main is Reason.GPU_MEMORY_UNKNOWN:
         return CODES[main], f"Whether {_name_nodes(rooms)} may take it is not known: {main}."
     if main is Reason.CLAIMS:
-        return CODES[main], f"It wants {' and '.join(pod.claim_wishes)}, {main}."
+        return CODES[main], f"It wants {' and '.join(pod.claim_wishes) or 'devices'}, {main}."
     if main in UNCHANGEABLE:
         return CODES[main], f"None of the {len(rooms.by_node)} nodes may run it: {main}."
     return CODES[main], f"No node of {total} takes it; most often: {main}."

@@ -43,6 +43,7 @@ def test_nothing_speaks_against_a_pod_that_fits():
         ({"node_terms": (NodeTerm((Requirement("zone", "In", ("b",)),)),)}, Reason.AFFINITY),
         ({"scheduler": "kai-scheduler"}, Reason.SCHEDULER),
         ({"claim_wishes": ("2 of gpu.example.com",)}, Reason.CLAIMS),
+        ({"claims": ("team/c",)}, Reason.CLAIMS),
     ],
 )
 def test_each_wish_of_the_pod_has_its_reason(facts, reason):
