@@ -34,6 +34,8 @@ BESIDE_HEADING = " \t#>*/=-"
 LEGEND_LINE = re.compile(r"^\W{0,8}([A-Za-z][\w#+*/-]{0,15}|<[^>]{1,20}>)\s{0,12}=\s{0,8}(\S.{0,300})$")
 NIC_LINE = re.compile(r"(?<!\S)(NIC ?\d{1,5})\s{0,8}[:=]\s{0,8}([\w.:-]{1,64})\s*$")
 WORD = re.compile(r"\S+")
+BROKEN_TITLE = re.compile(r"(?:CPU|NUMA|GPU NUMA)(?: [A-Za-z]{0,8})?$")
+WHOLE_TITLES = frozenset({"CPUAFFINITY", "NUMAAFFINITY", "GPUNUMAID"})
 PARTIAL_TITLE = re.compile(r"(?:C|CP|CPU|N|NU|NUM|NUMA|Nod|Node|G|GP|GPU|GPU NUMA|GPU NUMA I)", re.IGNORECASE)
 
 
@@ -84,7 +86,7 @@ class Table:
 def find_tables(lines: list[str]) -> list[Table]:
     """Every table of the text, in order; rows without a header make a table without columns."""
     tables: list[Table] = []
-    section, last = "", _last_with_text(lines)
+    section, last, lines = "", _last_with_text(lines), _joined(lines)
     for number, line in enumerate(lines):
         heading = _heading_of(line)
         if heading:
@@ -130,6 +132,18 @@ def _heading_of(line: str) -> str:
 
 def _last_with_text(lines: list[str]) -> int:
     return max((at for at, line in enumerate(lines) if line.strip()), default=-1)
+
+
+def _joined(lines: list[str]) -> list[str]:
+    """A terminal breaks a header within its last title: what is left of it stands on the next line."""
+    found = list(lines)
+    for at in range(len(lines) - 1):
+        if (broken := BROKEN_TITLE.search(lines[at])) and DEVICE.search(lines[at]) is not None:
+            rest = lines[at + 1].strip()
+            title = (broken.group() + rest).upper().replace(" ", "")
+            if rest and title in WHOLE_TITLES:
+                found[at], found[at + 1] = lines[at].rstrip("\n") + rest, ""
+    return found
 
 
 def _flatten(line: str) -> str:

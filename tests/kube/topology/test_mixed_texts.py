@@ -36,3 +36,13 @@ def test_network_cards_that_the_system_names_have_their_rows_between_tabs():
 def test_a_bare_block_of_rocm_is_amds():
     block = "=== Link Type between two GPUs ===\n     GPU0 GPU1\nGPU0 0    PCIE\nGPU1 PCIE 0\n"
     assert read_topology(block).vendor == "amd"
+
+
+def test_a_header_that_the_terminal_broke_within_its_last_title():
+    text = (
+        "        GPU0    GPU1    mlx5_0  CPU Affinity    NUMA Aff\ninity\n"
+        "GPU0     X      NV2     PIX     0-15    0\nGPU1    NV2      X      SYS     16-31   1\n"
+        "mlx5_0  PIX     SYS      X\n"
+    )
+    found = read_topology(text)
+    assert (found.nic_names, found.numa, found.complete) == (("mlx5_0",), (0, 1), True)
