@@ -105,10 +105,11 @@ def _lost(node: Node, main: CardFacts, offered: int) -> int:
 
 
 def _counted_by_slices(node: Node) -> dict[str, Any]:
-    """Devices that only resource slices tell of are given out by claims, not by a resource of the node."""
-    untold = None if node.gpus else 0
+    """Devices that only resource slices tell of are given out by claims, not by a resource of the node. Where
+    the slices are not whole yet, there are devices, and nobody tells how many."""
+    untold = None if node.gpu_resource else 0
     return {
-        "physical_gpus": len(node.gpus),
+        "physical_gpus": len(node.gpus) or untold,
         "whole_gpus_allocatable": untold,
         "schedulable_units": untold,
         "unhealthy_gpus": sum(not gpu.healthy for gpu in node.gpus),

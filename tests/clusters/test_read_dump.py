@@ -323,6 +323,19 @@ def test_gpus_that_only_a_resource_slice_tells_of_are_the_nodes(tmp_path, labels
     assert (found["schedulable_gpus"], found["stranded"], found["unhealthy_gpus"]) == (2, 0.0, 0)
 
 
+def test_a_pool_of_which_slices_are_missing_is_no_node_without_gpus(tmp_path):
+    raw = node(gpus=0)
+    del raw["metadata"]["labels"]["nvidia.com/gpu.product"]
+    for amounts in (raw["status"]["capacity"], raw["status"]["allocatable"]):
+        del amounts["nvidia.com/gpu"]
+    pool = {"name": "node-a", "generation": 4, "resourceSliceCount": 2}
+    devices = [{"name": "gpu-0", "attributes": {"type": {"string": "gpu"}}}]
+    piece = {"spec": {"driver": "gpu.nvidia.com", "nodeName": "node-a", "pool": pool, "devices": devices}}
+    found = only_node(ask(tmp_path, raw, piece))
+    assert (found["physical_gpus"], found["whole_gpus_allocatable"]) == (None, None)
+    assert any("1 of the 2 slices" in warning for warning in found["warnings"])
+
+
 @pytest.mark.parametrize(
     ("capacity", "allocatable", "labels", "unhealthy"),
     [
