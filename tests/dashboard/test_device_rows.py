@@ -159,3 +159,12 @@ def test_memory_of_gpus_that_take_turns_is_not_divided_whoever_holds_them(page_o
     node = replace(node, gpus=tuple(replace(gpu, units=12) for gpu in node.gpus))
     page = page_of(board, node)
     assert page.count("not divided, 81,920 MiB for all") == 2
+
+
+def test_idle_gpus_of_a_node_that_takes_nothing_are_not_called_free(page_of):
+    board = Board(now=time.time())
+    node = board.node("n-1", "CA . .")
+    assert "2 free of 3" in page_of(board, node)
+    page = page_of(board, replace(node, stale_since=time.time() - 200))
+    assert "2 idle of 3" in page
+    assert "device plugin has not been alive for 3 min 20 s: GPUs present, not schedulable" in page
