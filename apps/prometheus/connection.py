@@ -9,8 +9,10 @@ import ipaddress
 import re
 import socket
 import ssl
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -94,14 +96,50 @@ def _refuse_link_local(opened: socket.socket, connection: HTTPConnection) -> soc
     return opened
 
 
+@contextmanager
+def _cut_after(seconds: float, line: socket.socket | None) -> Iterator[None]:
+    """Ends the line then: a time-out of the socket starts anew with every byte that drips in.
+
+    Raises TimeoutError where it did, since half a header may pass for a whole one.
+    """
+    if line is None:
+        yield
+        return
+    is_over = threading.Event()
+    timer = threading.Timer(max(seconds, 0.0), _cut, (line, is_over))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+    if is_over.is_set():
+        raise TimeoutError
+
+
+def _cut(line: socket.socket, is_over: threading.Event) -> None:
+    is_over.set()
+    with suppress(OSError):
+        # Of a TLS socket too the plain end: its own would take it apart under whoever reads from it.
+        socket.socket.shutdown(line, socket.SHUT_RDWR)
+
+
 class GuardedConnection(HTTPConnection):
+    """line: the socket of the last answer, which may have left `sock` already."""
+
+    line: socket.socket | None = None
+
     def _new_conn(self) -> socket.socket:
         return _refuse_link_local(super()._new_conn(), self)
 
+    def getresponse(self) -> urllib3.HTTPResponse:  # type: ignore[override]
+        self.line = self.sock
+        with _cut_after(float(self.timeout or 0.0), self.line):
+            return super().getresponse()
 
-class GuardedTlsConnection(HTTPSConnection):
-    def _new_conn(self) -> socket.socket:
-        return _refuse_link_local(super()._new_conn(), self)
+
+class GuardedTlsConnection(GuardedConnection, HTTPSConnection):
+    """The same over TLS."""
 
 
 class Connection:
@@ -133,11 +171,15 @@ class Connection:
                 preload_content=False,
             )
             try:
-                return response.status, self._whole(response, deadline)
+                line = getattr(response.connection, "line", None)
+                with _cut_after(deadline - time.monotonic(), line):
+                    return response.status, self._whole(response, deadline)
             finally:
                 response.close()
                 response.release_conn()
         except (HTTPError, OSError) as error:
+            if time.monotonic() > deadline:
+                raise Unreachable(f"Prometheus on {self.host}: the answer is too slow.") from error
             raise Unreachable(self._explain(error)) from error
 
     def close(self) -> None:
