@@ -150,3 +150,12 @@ def test_an_unchanged_node_stays_the_same_object():
     objects[KOORDINATOR_DEVICES] = [device(gpus=2, revision="8")]
     again = translator.build("lab", objects, taken_at=TAKEN_AT + 10).nodes["node-a"]
     assert again.gpus[3].numa is None
+
+
+def test_a_table_of_links_is_made_of_no_more_gpus_than_a_machine_has():
+    """Its cells grow by the square of them."""
+    for count, has_links in ((256, True), (257, False)):
+        raw = node(gpus=count, labels={"nvidia.com/gpu.count": str(count)})
+        found = read(raw, slices=[resource_slice(["pci0"] * count)])
+        assert len(found.gpus) == count
+        assert (found.topology is not None) is has_links

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from apps.kube.topology.placing import Seat, read_device_cr, read_seats
-from apps.kube.topology.reading import Cells
+from apps.kube.topology.reading import MOST_GPUS, Cells
 from apps.kube.translate.device_book import SlicedNode
 from apps.kube.translate.matrix import tells_any
 from apps.kube.translate.sliced_nodes import gpus_of_main
@@ -114,9 +114,11 @@ def _placed(gpu: Gpu, seat: Seat | None) -> Gpu:
 
 def _topology(own: Sequence[Seat | None], source: str) -> Topology | None:
     """Links in the order of the node's GPUs; one that has no seat has unknown links."""
+    if not 2 <= len(own) <= MOST_GPUS:
+        return None
     placed = [(at, seat) for at, seat in enumerate(own) if seat is not None]
     reading = read_seats([seat for _, seat in placed], source)
-    if reading is None or reading.links is None or len(own) < 2:
+    if reading is None or reading.links is None:
         return None
     rows = [["X" if a == b else "" for b in range(len(own))] for a in range(len(own))]
     for row, (a, _) in enumerate(placed):
