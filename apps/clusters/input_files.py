@@ -24,6 +24,8 @@ BLOCK = 1 << 20
 SECONDS_FOR_A_WRITER = 10
 MOST_PACKED = 200
 """How many times its size a packed file may unpack to: text of kubectl packs some 20 to 60 times."""
+MOST_MEMBERS = 10_000
+"""Packed files one after the other in one: each costs time, even an empty one."""
 GZIP = b"\x1f\x8b"
 ARCHIVES = (
     (b"PK\x03\x04", "a zip archive"),
@@ -110,7 +112,7 @@ def _unpacked(blocks: Iterator[bytes], name: str) -> Iterator[bytes]:
         yield first
         yield from blocks
         return
-    packed = unpacked = 0
+    packed = unpacked = members = 0
     opened = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     block: bytes | None = first
     while block is not None:
@@ -126,6 +128,9 @@ def _unpacked(blocks: Iterator[bytes], name: str) -> Iterator[bytes]:
             block = opened.unconsumed_tail
             if opened.eof and opened.unused_data:
                 # Several packed files one after the other unpack to one text.
+                members += 1
+                if members > MOST_MEMBERS:
+                    raise BadDump(f"{name} is more than {MOST_MEMBERS} packed files: unpack it yourself.")
                 block, opened = opened.unused_data, zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
         block = next(blocks, None)
     if not opened.eof:

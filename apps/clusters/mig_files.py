@@ -24,7 +24,7 @@ from apps.planner.mig.placing import why_unplaceable
 
 EVERY = ""
 VERSION_KEY = re.compile(r"[\"']?\bversion\b\\?[\"']?\s*:")
-CONFIG_KEY = re.compile(r"^\s*\"?mig-configs\"?\s*:", re.MULTILINE)
+CONFIG_KEY = re.compile(r"^[ \t]*\"?mig-configs\"?\s*:", re.MULTILINE)
 
 
 def read_mig_text(name: str, text: str, asked: Question | None = None) -> dict[str, Any]:

@@ -62,8 +62,9 @@ def test_text_is_read_however_it_is_packed(file, data):
         (gzip.compress(TEXT.encode())[:-20], "its gzip ends early"),
         (b"\x1f\x8b" + b"x" * 50, "its gzip cannot be unpacked"),
         (gzip.compress(b"{" + b" " * (65 * BLOCK)), "unpacks to more than 200 times its size"),
+        (gzip.compress(b"") * 10_002, "more than 10000 packed files"),
     ],
-    ids=["no UTF-8", "half a letter", "NUL", "zip", "program", "cut gzip", "bad gzip", "bomb"],
+    ids=["no UTF-8", "half a letter", "NUL", "zip", "program", "cut gzip", "bad gzip", "bomb", "members"],
 )
 def test_what_is_no_text_is_refused_by_name(file, data, says):
     with pytest.raises(BadDump, match=says):
@@ -135,8 +136,9 @@ def test_a_pipe_is_read_and_one_without_a_writer_is_not_waited_for(tmp_path, mon
         b"a: &a [b]\nc: *a\n\xe2\x80\xae",
         b"!!python/object/apply:os.system [id]",
         b"\x1b]0;title\x07",
+        b"\n" * 300_000,
     ],
-    ids=["empty", "page", "deep", "one long line", "deep list", "aliases", "tag", "terminal"],
+    ids=["empty", "page", "deep", "one long line", "deep list", "aliases", "tag", "terminal", "no line"],
 )
 def test_text_of_another_kind_is_one_clean_line_and_exit_2(command, file, data, capsys):
     with pytest.raises(CommandError) as caught:

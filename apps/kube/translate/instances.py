@@ -20,7 +20,7 @@ from apps.planner.mig.catalogue import resource_profile
 from apps.planner.mig.nodes import MIG_PREFIX
 
 CONFIG, MAPPING = "run.ai/mig.config", "run.ai/mig-mapping"
-STARTS = re.compile(r"^\s+(\d+)\s*:\s*(\d+g\.\d+gb\S*)\s*$", re.MULTILINE)
+STARTS = re.compile(r"^[ \t]+(\d+)\s*:\s*(\d+g\.\d+gb\S*)[ \t\r]*$", re.MULTILINE)
 NAMED = re.compile(r"name:\s*(\d+g\.\d+gb\S*)\s*\n\s*position:\s*(\d+)")
 MOST_ON_A_GPU = 7
 
