@@ -337,3 +337,12 @@ def test_a_cut_matrix_is_shown_with_its_gaps_and_nothing_made_up(viewer, cluster
     assert "Direct links GPU 0–3 · 4–6 · 7" in page
     assert raw.count(">PIX</text>") == 8  # one NIC on eight GPUs; of the other nothing is told
     assert raw.count('class="ltu"') == 14 + 8
+
+
+def test_what_is_held_on_a_silent_node_stands_beside_what_is_allocated(viewer, cluster):
+    board = Board(now=time.time())
+    board.node("n-1", "CA2 . .")
+    board.node("n-2", "LS3 .", ready=False, ready_reason="NodeStatusUnknown")
+    make_picture(cluster, board.snapshot())
+    page = text_of(log_in(viewer).get(GRID))
+    assert "Allocated 2 50 % 2 free whole; 3 more held on nodes that take no pods" in page

@@ -34,7 +34,8 @@ SORTS: Mapping[str, tuple[str, Callable[[NodeView], tuple]]] = {
 class Totals:
     """Counts of GPUs. schedulable = physical - cordoned - unready - unhealthy; used_milli of those.
 
-    others: devices of other vendors, which count nowhere else."""
+    others: devices of other vendors, which count nowhere else. closed_milli: held on nodes that are not
+    schedulable."""
 
     nodes: int
     models: int
@@ -45,6 +46,7 @@ class Totals:
     used_milli: int
     free: int
     others: int = 0
+    closed_milli: int = 0
 
     @property
     def schedulable(self) -> int:
@@ -138,6 +140,7 @@ def count_totals(views: Iterable[NodeView]) -> Totals:
         unready=sum(v.seats.size for v in views if not v.is_schedulable and not v.node.unschedulable),
         unhealthy=sum(view.ledger.main.unhealthy + view.ledger.main.withheld for view in usable),
         used_milli=sum(view.used_milli for view in usable),
+        closed_milli=sum(view.used_milli for view in views if not view.is_schedulable),
         free=sum(view.free for view in usable),
         others=sum(group.physical for view in views for group in view.ledger.others),
     )

@@ -45,10 +45,13 @@ def is_gpu_waited_for(picture: Snapshot) -> bool:
 
 
 def _used_note(totals: Totals) -> str:
-    """What of the schedulable GPUs is not allocated."""
-    free = f"{totals.free:,} free whole"
-    rest = totals.rest_milli
-    return f"{free}, {amount(rest)} in GPUs cut by MIG or shared: idle, or not told" if rest >= 50 else free
+    """What of the schedulable GPUs is not allocated, and what is allocated beside them."""
+    words, rest = f"{totals.free:,} free whole", totals.rest_milli
+    if rest >= 50:
+        words += f", {amount(rest)} in GPUs cut by MIG or shared: idle, or not told"
+    if totals.closed_milli >= 50:
+        words += f"; {amount(totals.closed_milli)} more held on nodes that take no pods"
+    return words
 
 
 def _stranded_note(measures: Measures, is_waited_for: bool) -> str:
