@@ -26,7 +26,7 @@ def read_api_text(name: str, text: str) -> Collection:
         series = _series(row, found)
         if series is None:
             continue
-        found.told += 1
+        found.count()
         key = (series.name, frozenset(series.labels.items()))
         before = last.get(key)
         if before is None or (series.at or 0) >= (before.at or 0):

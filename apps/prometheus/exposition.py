@@ -107,7 +107,7 @@ class _Reader:
         self._after_a_break = False
         self._seen.add(key)
         self._families.add(name)
-        self.collection.told += 1
+        self.collection.count()
         before = self._last.get(key)
         if before is None or before.at is None or at is None or at >= before.at:
             self._last.pop(key, None)  # so that the order is that of the last sight

@@ -6,8 +6,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from apps.prometheus.errors import BadMetrics
+
 LONGEST_VALUE = 1024
 MOST_WARNINGS = 20
+MOST_SERIES = 400_000
+"""Ten thousand GPUs with forty series each."""
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
 
 
@@ -50,6 +54,12 @@ class Collection:
     told: int = 0
     help: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+
+    def count(self) -> None:
+        """One more. Raises BadMetrics."""
+        self.told += 1
+        if self.told > MOST_SERIES:
+            raise BadMetrics(f"there are more than {MOST_SERIES:,} series in it: give fewer at once.")
 
     @property
     def names(self) -> set[str]:

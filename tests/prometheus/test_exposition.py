@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from apps.prometheus.errors import BadMetrics
 from apps.prometheus.exposition import LONGEST_LINE, read_exposition
+from apps.prometheus.reading import read_metrics
 
 NAMES = st.from_regex(r"[a-zA-Z_:][a-zA-Z0-9_:]{0,20}", fullmatch=True)
 LABELS = st.dictionaries(
@@ -96,3 +98,21 @@ def test_warnings_and_lines_have_an_end():
 def test_text_from_outside_comes_out_clean():
     (found,) = read_exposition('fb{model="A\u202e100\x07"} 1').series
     assert found.labels["model"] == "A�100�"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "m 1\n" * 6,
+        '{"status": "success", "data": {"resultType": "vector", "result": ['
+        + ", ".join(['{"metric": {"__name__": "m"}, "value": [1, "1"]}'] * 6)
+        + "]}}",
+    ],
+    ids=["text", "JSON"],
+)
+def test_more_series_than_any_fleet_has_are_refused(text, monkeypatch):
+    monkeypatch.setattr("apps.prometheus.series.MOST_SERIES", 6)
+    assert read_metrics("it", text).collection.told == 6
+    monkeypatch.setattr("apps.prometheus.series.MOST_SERIES", 5)
+    with pytest.raises(BadMetrics, match="more than 5 series"):
+        read_metrics("it", text)
