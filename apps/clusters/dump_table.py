@@ -39,7 +39,7 @@ def _node_row(node: dict[str, Any]) -> tuple[str, ...]:
     units = node["schedulable_units"]
     return (
         node["name"],
-        f"at least {least}" if least is not None else str(physical),
+        f"at least {least}" if least is not None else UNKNOWN if physical is None else str(physical),
         node["product"] or (UNKNOWN if physical else "-"),
         f"{node['memory_mib']} MiB" if node["memory_mib"] is not None else UNKNOWN if physical else "-",
         sharing,
