@@ -62,11 +62,13 @@ def _tell_offer(amounts: Mapping[str, int]) -> str:
 
 
 def wants_device(pod: Pod) -> bool:
-    """Whether the pod asks for an accelerator in any form."""
+    """Whether the pod asks for an accelerator in any form, or was given one."""
     if pod.reservation:
         return False
-    return pod.gpu_milli < 1000 or any(
-        amount > 0 and _names_device(name.lower()) for name, amount in pod.requests.items()
+    return (
+        pod.gpu_milli < 1000
+        or bool(pod.devices)
+        or any(amount > 0 and _names_device(name.lower()) for name, amount in pod.requests.items())
     )
 
 

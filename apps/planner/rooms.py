@@ -125,7 +125,8 @@ class Rooms:
         for pod, taken, missing in waiting:
             # Which devices the kubelet gave it is not known, or not of all of them.
             room.located = False
-            self.place(pod, name, (*taken, *_seats_for(room, pod, missing)))
+            taken = _clamped(room, taken) or ()
+            self.place(pod, name, (*taken, *_seats_for(room, pod, missing, taken)))
         for pod in self.snapshot.reserving_by_node.get(name, ()):
             room.located = False
             self.place(pod, name)
@@ -170,14 +171,20 @@ def _clamped(room: Room, seats: Taken) -> Taken | None:
     return tuple(taken)
 
 
-def _seats_for(room: Room, pod: Pod, missing: int) -> Taken:
-    """Devices for what nobody places, as many as are left."""
+def _seats_for(room: Room, pod: Pod, missing: int, taken: Taken) -> Taken:
+    """Devices for what nobody places, as many as are left beside those that it is known to have."""
     asked = asked_of(room.node, pod)
     milli = max(asked.milli, LEAST)
     demand = Demand(
         gpu_resource=room.node.gpu_resource, gpus=missing, milli=milli, memory_mib=asked.memory_mib
     )
-    return room.choose_devices(demand)
+    left = {at: room.gpu_left[at] for at, _, _ in taken}
+    for at in left:
+        room.gpu_left[at] = 0
+    found = room.choose_devices(demand)
+    for at, milli in left.items():
+        room.gpu_left[at] = milli
+    return found
 
 
 def _retire_devices(room: Room) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from apps.planner.clearing import NodeClearing
-from apps.planner.defrag import plan_unlock
+from apps.planner.defrag import plan_free_nodes, plan_unlock
 from apps.planner.fitting import Fitting, Reason, why_not
-from apps.planner.inventory import Gpu, Holding, Node, Pod
+from apps.planner.inventory import Gpu, HeldDevice, Holding, Node, Pod, Source
 from apps.planner.ledger import ledger_of
 from apps.planner.movability import movability
 from apps.planner.placement import Board
@@ -202,3 +202,25 @@ def test_nodes_whose_plugin_is_silent_take_nothing() -> None:
     asks = share("a", memory=1000)
     rooms = free_room(on(node, asks))
     assert Reason.STALE in Fitting(rooms).reasons(asks, node)
+
+
+def test_what_a_source_leaves_open_is_no_second_place_on_the_card_that_it_names():
+    """A pod of two cards, of which its scheduler names a tenth of one."""
+    told = Holding("p", "GPU-n-0", 100)
+    there = shared("n", 3, allocatable={GPU: 3}, shares_per_gpu=1, sharing="", holdings=(told,))
+    asking = replace(running("team/p", "n", gpus=2), uid="p")
+    room = free_room(on(there, asking)).by_node["n"]
+    assert room.gpu_left == [900, 0, 1000]
+
+
+def test_a_node_is_not_free_while_a_pod_was_given_a_device_without_asking_by_name():
+    """Of one idea are the planner and the checker of its plans."""
+    given = (HeldDevice(Source.SCHEDULER, index=0, resource=GPU),)
+    offered = {"cpu": 64_000, "memory": 512 * GIB, "pods": 110, GPU: 1}
+    nodes = [shared(name, 1, allocatable=offered, shares_per_gpu=1) for name in ("n", "m")]
+    pods = [running("p", "n", devices=given), running("q", "m", gpus=1)]
+    found = Snapshot("lab", 0.0, nodes={one.name: one for one in nodes}, pods={one.uid: one for one in pods})
+    assert not is_free_node(found, nodes[0])
+    plan = plan_free_nodes(found, max_moves=3, deadline=lambda: False)
+    assert plan.freed_nodes == ("n",)
+    assert check_plan(found, plan) == []
