@@ -1,5 +1,8 @@
 """Every REST resource of the project, in the order of the flow."""
 
+from collections.abc import Callable
+from typing import Any
+
 from rest_framework.routers import DefaultRouter
 
 from apps.accounts.api import AuditViewSet
@@ -14,7 +17,21 @@ from apps.plans.api import PlanViewSet
 from apps.plans.policy_api import PolicyViewSet
 from apps.telemetry.api import TelemetryViewSet
 
-router = DefaultRouter()
+NOT_LISTED = {"fragmentation": "fragmentation-latest"}
+"""Resources that have no list: the root of the API names this address of theirs."""
+
+
+class Router(DefaultRouter):
+    def get_api_root_view(self, api_urls: Any = None) -> Callable[..., Any]:
+        list_name = self.routes[0].name
+        names = {
+            prefix: NOT_LISTED.get(prefix) or list_name.format(basename=basename)
+            for prefix, _, basename in self.registry
+        }
+        return self.APIRootView.as_view(api_root_dict=names)
+
+
+router = Router()
 router.register("clusters", ClusterViewSet)
 router.register("nodes", NodeViewSet, basename="node")
 router.register("gpus", GpuViewSet, basename="gpu")

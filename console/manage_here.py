@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from console.embedded import EmbeddedServer, EmbeddedServerFailed, start_postgres, start_valkey
-from console.offline import NEEDS_NO_DATABASE, NO_DATABASE, stand_in_for_database
+from console.offline import NO_DATABASE, needs_no_database, stand_in_for_database
 from console.place import DEFAULT_FOLDER, ROOT, Place, PlaceUnusable
 
 DATA = "--data"
@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
         _refuse_unknown(arguments[0])
         if folder is not None or "DATABASE_URL" not in os.environ:
             place = Place(folder or Path(os.environ.get("CONSOLE_DATA", DEFAULT_FOLDER)))
-            started = _find_or_start(place, arguments[0])
+            started = _find_or_start(place, arguments)
         os.environ.setdefault("SECRET_KEY", secrets.token_urlsafe(48))
         os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings.production")
         execute_from_command_line(["./dev manage", *arguments])
@@ -85,13 +85,13 @@ def _refuse_unknown(command: str) -> None:
         raise Unusable(f"There is no command {command!r}: ./dev manage help lists them.")
 
 
-def _find_or_start(place: Place, command: str) -> list[EmbeddedServer]:
+def _find_or_start(place: Place, arguments: list[str]) -> list[EmbeddedServer]:
     running = place.running_environment() if place.folder.exists() else None
     if running:
         os.environ.update(running)
         return []
-    if command in NEEDS_NO_DATABASE:
-        stand_in_for_database([command])
+    if needs_no_database(arguments):
+        stand_in_for_database(arguments)
         return []
     is_new = not (place.folder / "postgres").exists()
     print(

@@ -20,8 +20,21 @@ NEEDS_NO_DATABASE = frozenset(
 NO_DATABASE = "postgres://nobody@127.0.0.1:1/none"
 
 
+HELP = ("-h", "--help")
+
+
+def needs_no_database(arguments: Sequence[str]) -> bool:
+    """arguments: command first. Any command says without a database how it is called."""
+    return bool(arguments) and (arguments[0] in NEEDS_NO_DATABASE or _asks_for_help(arguments[1:]))
+
+
+def _asks_for_help(arguments: Sequence[str]) -> bool:
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return any(one in HELP for one in options)
+
+
 def stand_in_for_database(arguments: Sequence[str]) -> None:
-    """Fill the environment for a command of the list; what is set there wins. arguments: command first."""
-    if arguments and arguments[0] in NEEDS_NO_DATABASE:
+    """Fill the environment for a command that needs none; what is set there wins."""
+    if needs_no_database(arguments):
         os.environ.setdefault("DATABASE_URL", NO_DATABASE)
         os.environ.setdefault("SECRET_KEY", secrets.token_urlsafe(48))

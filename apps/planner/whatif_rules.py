@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from apps.planner.devices import Source
 from apps.planner.fitting import Fitting, Reason
 from apps.planner.inventory import LinkClass, Node, Pod
 from apps.planner.mig.catalogue import profile_resource
@@ -128,7 +129,17 @@ def has_memory(node: Node, memory_mib: int) -> bool:
 
 
 def _devices(room: Room, demand: Demand, reasons: frozenset[Reason]) -> Iterator[RuleVerdict]:
+    if Reason.CLAIMS in reasons:
+        yield RuleVerdict(
+            "device", False, "Its devices come by resource claims: only the scheduler can match them."
+        )
     if not demand.gpus:
+        return
+    if demand.gpu_resource == room.node.gpu_resource and gives_by_claim_alone(room.node):
+        gpus = count(len(room.node.gpus), "GPU")
+        words = f"Offers no {demand.gpu_resource}: resource claims give out its {gpus}; only the scheduler "
+        words += "can match them."
+        yield RuleVerdict("device", False, words)
         return
     is_offered = Reason.NO_SUCH_GPU not in reasons
     yield RuleVerdict("device", is_offered, f"Offers {'' if is_offered else 'no '}{demand.gpu_resource}.")
@@ -137,6 +148,13 @@ def _devices(room: Room, demand: Demand, reasons: frozenset[Reason]) -> Iterator
     yield RuleVerdict("gpus", Reason.GPU not in reasons, _free_words(room, demand))
     if demand.link is not None:
         yield _link(room, demand, reasons)
+
+
+def gives_by_claim_alone(node: Node) -> bool:
+    """Its GPUs are given to resource claims, and the kubelet offers no number of them."""
+    by_claim = node.claimable or any(one.source is Source.DRA for one in node.holdings or ())
+    offers = node.allocatable.get(node.gpu_resource, 0) or node.capacity.get(node.gpu_resource, 0)
+    return bool(node.gpus) and by_claim and not offers
 
 
 def _free_words(room: Room, demand: Demand) -> str:

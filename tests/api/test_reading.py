@@ -11,6 +11,7 @@ from apps.accounts.models import RoleGrant
 from apps.accounts.services import grant_role
 from apps.fragmentation.tasks import measure_snapshots
 from apps.planner.inventory import DeviceGroup, Gpu, Holding, MigInstance, Source
+from console.api_router import router
 from tests.plans.situations import node, picture, pod, see, topology
 
 RFC_3339_UTC = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$")
@@ -26,6 +27,12 @@ def test_without_a_login_there_is_a_problem_and_no_data(client, db, problem):
 def test_an_unknown_address_is_a_problem_too(client, db, problem):
     assert "/api/v1/schema/" in problem(client.get("/api/v1/nothing/"), 404, "not-found")
     problem(client.get("/api/v1/plans/seven/"), 404, "not-found")
+
+
+def test_the_root_names_every_resource(caller, east):
+    told = caller("ada", "viewer").get("").json()
+    assert list(told) == [prefix for prefix, _, _ in router.registry]
+    assert told["fragmentation"].endswith("/api/v1/fragmentation/latest/")
 
 
 def test_a_caller_sees_his_clusters_and_no_credential(caller, east, west, problem):

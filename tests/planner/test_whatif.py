@@ -131,6 +131,23 @@ def test_a_unit_that_is_no_whole_gpu_is_called_what_it_is():
     assert "14 of nvidia.com/gpu free, each a MIG instance 1g.5gb" in words(verdict, "gpus")
 
 
+def test_gpus_that_claims_give_out_are_neither_offered_nor_counted_as_free_by_number():
+    host = {"cpu": 64_000, "memory": 2**40, "pods": 110}
+    seen = cluster("a1  ....", nodes={"a1": {"allocatable": host, "capacity": host, "claimable": True}})
+    (verdict,) = rank_nodes(seen, Shape(gpus=1))
+    (broken,) = verdict.broken
+    assert broken.words == (
+        "Offers no nvidia.com/gpu: resource claims give out its 4 GPUs; only the scheduler can match them."
+    )
+    assert "gpus" not in [one.rule for one in verdict.rules]
+    (pod,) = (replace(one, claim_wishes=("1 of gpu.nvidia.com",)) for one in waiting("ml/train", gpus=0))
+    (verdict,) = rank_for_pod(cluster("a1  ....", (pod,)), pod)
+    assert not verdict.fits
+    assert words(verdict, "device") == (
+        "Its devices come by resource claims: only the scheduler can match them."
+    )
+
+
 def mig_node():
     gpu = Gpu(0, "g0", 40_960, instances=(MigInstance("3g.20gb", 0, "m0"), MigInstance("1g.5gb", 4, "m1")))
     offers = {"nvidia.com/mig-3g.20gb": 1, "nvidia.com/mig-1g.5gb": 1, "cpu": 64_000, "pods": 110}

@@ -1,12 +1,9 @@
 """`nvidia-smi --query-gpu=… --format=csv`, as it is pasted and redirected."""
 
-import gzip
-
 import pytest
 
 from apps.prometheus.answer import answer_of
 from apps.prometheus.errors import BadMetrics
-from apps.prometheus.files import text_of
 from apps.prometheus.reading import read_metrics
 
 HEADER = (
@@ -60,14 +57,3 @@ def test_nounits_takes_the_units_of_the_header_and_a_cut_row_is_a_warning():
 def test_without_a_header_nothing_can_be_told():
     with pytest.raises(BadMetrics, match="noheader"):
         read_metrics("capture", row())
-
-
-def test_bytes_become_text_or_are_refused():
-    text = table(row())
-    assert text_of("f", text.encode("utf-16")) == text
-    assert text_of("f", gzip.compress(text.encode())) == text
-    for raw in (b"\xff\xfe\x00\xd8", bytes(range(256)), b"a 1\x00", gzip.compress(b"a" * 10**4)[:-9]):
-        with pytest.raises(BadMetrics):
-            text_of("f", raw)
-    with pytest.raises(BadMetrics, match="larger"):
-        text_of("f", gzip.compress(b"a" * 3 * 2**20), most_bytes=2**20)
