@@ -7,10 +7,8 @@ a redirect: whether to ask again is for the caller to decide.
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import os
-import socket
 import ssl
 import tempfile
 import time
@@ -20,7 +18,6 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import urllib3
-from urllib3.connection import HTTPSConnection
 from urllib3.exceptions import (
     ClosedPoolError,
     ConnectTimeoutError,
@@ -34,6 +31,7 @@ from urllib3.exceptions import (
 
 from apps.kube.errors import Unreachable, Untrusted
 from apps.kube.kubeconfig import Credentials
+from apps.wire.lines import GuardedTlsConnection, LinkLocalRefused, cut_after
 
 USER_AGENT = "gpu-defrag-console"
 MERGE_PATCH = "application/merge-patch+json"
@@ -71,28 +69,6 @@ class Request:
         return f"{self.method} {self.path}"
 
 
-class LinkLocalRefused(NewConnectionError):
-    """No API server has such an address; a cloud's metadata service has."""
-
-
-class GuardedConnection(HTTPSConnection):
-    """Looks where the name really led to, before a byte is sent."""
-
-    def _new_conn(self) -> socket.socket:
-        opened = super()._new_conn()
-        address = opened.getpeername()[0]
-        if is_link_local(address):
-            opened.close()
-            raise LinkLocalRefused(self, f"{address} is link-local")
-        return opened
-
-
-def is_link_local(address: str) -> bool:
-    """address: numeric, as the socket tells it. IPv4 counts in IPv6 clothes as well."""
-    found = ipaddress.ip_address(address.partition("%")[0])
-    return (getattr(found, "ipv4_mapped", None) or found).is_link_local
-
-
 class Connection:
     """connect_seconds, read_seconds: time-outs of one request, always both."""
 
@@ -116,7 +92,7 @@ class Connection:
             server_hostname=credentials.tls_server_name or None,
             assert_hostname=credentials.tls_server_name or None,
         )
-        self._pool.ConnectionCls = GuardedConnection
+        self._pool.ConnectionCls = GuardedTlsConnection
 
     def ask(self, request: Request) -> Answer:
         """Send once and read the whole answer. Raises Unreachable or Untrusted."""
@@ -165,18 +141,25 @@ class Connection:
     def _read_whole(self, response: urllib3.BaseHTTPResponse, deadline: float, request: Request) -> bytes:
         pieces: list[bytes] = []
         size = 0
+        line = getattr(response.connection, "line", None)
         try:
-            while piece := response.read1(CHUNK):
-                pieces.append(piece)
-                size += len(piece)
-                if time.monotonic() > deadline or size > ANSWER_BYTES:
-                    raise Unreachable(
-                        f"{request.words} on {self._host}: the answer is too slow or too large "
-                        f"({size} bytes so far). Check the network and the API server's load."
-                    )
+            with cut_after(deadline - time.monotonic(), line):
+                while piece := response.read1(CHUNK):
+                    pieces.append(piece)
+                    size += len(piece)
+                    if time.monotonic() > deadline or size > ANSWER_BYTES:
+                        raise self._too_much(request, size)
         except (HTTPError, OSError) as error:
+            if time.monotonic() > deadline:
+                raise self._too_much(request, size) from error
             raise self.explain(error, request) from error
         return b"".join(pieces)
+
+    def _too_much(self, request: Request, size: int) -> Unreachable:
+        return Unreachable(
+            f"{request.words} on {self._host}: the answer is too slow or too large "
+            f"({size} bytes so far). Check the network and the API server's load."
+        )
 
     def explain(self, error: Exception, request: Request) -> Unreachable:
         """A connection failure in words: what, where, what to check. Never carries a header or a token."""

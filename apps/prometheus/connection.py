@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import ipaddress
 import re
-import socket
 import ssl
-import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import urllib3
-from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import (
     ConnectTimeoutError,
     HTTPError,
@@ -29,6 +25,13 @@ from urllib3.exceptions import (
 )
 
 from apps.prometheus.errors import BadAddress, Unreachable
+from apps.wire.lines import (
+    GuardedConnection,
+    GuardedTlsConnection,
+    LinkLocalRefused,
+    cut_after,
+    is_link_local,
+)
 
 ANSWER_BYTES = 128 * 2**20
 CHUNK = 256 * 1024
@@ -36,10 +39,6 @@ LONGEST_ADDRESS = 300
 _HOST_NAME = re.compile(
     r"(?=.{1,253}$)([a-z0-9_]([-a-z0-9_]{0,61}[a-z0-9_])?\.)*[a-z0-9_]([-a-z0-9_]{0,61}[a-z0-9_])?\.?"
 )
-
-
-class LinkLocalRefused(NewConnectionError):
-    """No Prometheus has such an address; a cloud's metadata service has."""
 
 
 def read_address(text: str, *, has_token: bool = False) -> str:
@@ -57,7 +56,7 @@ def read_address(text: str, *, has_token: bool = False) -> str:
         raise BadAddress("The address of Prometheus must be plain: without user, query or fragment.")
     if not _is_host(host):
         raise BadAddress(f"The address of Prometheus names no host that can be asked: {host[:80]!r}.")
-    if _is_link_local(host):
+    if is_link_local(host):
         raise BadAddress("Link-local addresses are refused: give the address of Prometheus itself.")
     if has_token and parts.scheme == "http" and not _is_loopback(host):
         raise BadAddress("A token is sent over https:// only: over http:// anybody on the way could read it.")
@@ -76,70 +75,6 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
-
-
-def _is_link_local(address: str) -> bool:
-    """address: numeric, or a name, which is none. IPv4 counts in IPv6 clothes as well."""
-    try:
-        found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    return (getattr(found, "ipv4_mapped", None) or found).is_link_local
-
-
-def _refuse_link_local(opened: socket.socket, connection: HTTPConnection) -> socket.socket:
-    """Looks where the name really led to, before a byte is sent."""
-    address = opened.getpeername()[0]
-    if _is_link_local(address):
-        opened.close()
-        raise LinkLocalRefused(connection, f"{address} is link-local")
-    return opened
-
-
-@contextmanager
-def _cut_after(seconds: float, line: socket.socket | None) -> Iterator[None]:
-    """Ends the line then: a time-out of the socket starts anew with every byte that drips in.
-
-    Raises TimeoutError where it did, since half a header may pass for a whole one.
-    """
-    if line is None:
-        yield
-        return
-    is_over = threading.Event()
-    timer = threading.Timer(max(seconds, 0.0), _cut, (line, is_over))
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-    if is_over.is_set():
-        raise TimeoutError
-
-
-def _cut(line: socket.socket, is_over: threading.Event) -> None:
-    is_over.set()
-    with suppress(OSError):
-        # Of a TLS socket too the plain end: its own would take it apart under whoever reads from it.
-        socket.socket.shutdown(line, socket.SHUT_RDWR)
-
-
-class GuardedConnection(HTTPConnection):
-    """line: the socket of the last answer, which may have left `sock` already."""
-
-    line: socket.socket | None = None
-
-    def _new_conn(self) -> socket.socket:
-        return _refuse_link_local(super()._new_conn(), self)
-
-    def getresponse(self) -> urllib3.HTTPResponse:  # type: ignore[override]
-        self.line = self.sock
-        with _cut_after(float(self.timeout or 0.0), self.line):
-            return super().getresponse()
-
-
-class GuardedTlsConnection(GuardedConnection, HTTPSConnection):
-    """The same over TLS."""
 
 
 class Connection:
@@ -172,7 +107,7 @@ class Connection:
             )
             try:
                 line = getattr(response.connection, "line", None)
-                with _cut_after(deadline - time.monotonic(), line):
+                with cut_after(deadline - time.monotonic(), line):
                     return response.status, self._whole(response, deadline)
             finally:
                 response.close()

@@ -6,10 +6,10 @@ import threading
 import pytest
 
 from apps.kube import errors
-from apps.kube.connection import is_link_local
 from apps.kube.gateway import BUDGETS, NAMESPACES, NODES, POD_GROUPS, PODS, Kind
 from apps.kube.kubernetes_gateway import PAGE, KubernetesGateway
 from apps.simulator.api_server.access import User
+from apps.wire.lines import is_link_local
 from tests.kube.objects import node, owned, pod
 
 CONFIG_MAPS = Kind("", "v1", "configmaps", True)
