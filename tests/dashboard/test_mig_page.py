@@ -253,6 +253,28 @@ def test_the_node_page_shows_its_layout_and_who_holds_it(viewer, mig):
     assert "pending for 15 min" in shown_on(viewer, "/clusters/gpu-east-1/nodes/mig-04/")
 
 
+def test_instances_that_the_table_leaves_out_are_said_beside_it(viewer, cluster):
+    board = Board(now=time.time())
+    mig_node(board, "mig-1", "ma")
+    mig_node(board, "mig-2", "ma", unschedulable=True)
+    labels = {
+        "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb",
+        "nvidia.com/mig.strategy": "single",
+    }
+    host = {"cpu": 64_000, "memory": 2**40, "pods": 110, "nvidia.com/gpu": 7}
+    mig_node(board, "mig-3", ".", labels=labels, mig_strategy="single", allocatable=host)
+    picture = board.snapshot()
+    look = look_at_mig(picture)
+    assert look.totals.instances == sum(one.offered for one in look.demand) + 4 + 7
+    make_picture(cluster, picture)
+    page = log_in(viewer).get(MIG)
+    beside = (
+        "of nodes that take pods; 4 instances on other nodes; 7 instances of nodes under mig.strategy=single"
+    )
+    assert beside in text_of(page)
+    assert 'class="callout calm"' in page.content.decode()
+
+
 def test_shared_gpus_are_drawn_as_slots(viewer, mig):
     told = log_in(viewer).get("/clusters/gpu-east-1/nodes/ts-01/").content.decode()
     assert 'aria-label="GPU 0: 2 of 4 slots in use, by lora-sweep, notebook"' in told

@@ -113,8 +113,11 @@ def test_the_pages_show_it_and_say_where_there_is_nothing(cluster, measured, see
     low = client.get("/clusters/east/fragmentation/").content.decode()
     assert "held devices are in low use" in low or "No held device is known to be in low use" in low
     change = "/clusters/east/change/telemetry/"
-    refused = client.post(change, {"address": "http://127.0.0.1:9"}, follow=True).content.decode()
-    assert "connection is refused" in refused
+    typed = {"address": "http://127.0.0.1:9", "token": "s3cret", "ca": ""}
+    refused = client.post(change, typed, follow=True).content.decode()
+    assert "connection is refused" in refused or "https:// only" in refused
+    assert 'value="http://127.0.0.1:9"' in refused
+    assert "s3cret" not in refused
     assert Source.objects.get().address == measured.address
     assert "from nowhere any more" in client.post(change, {"address": ""}, follow=True).content.decode()
     bare = client.get("/clusters/east/nodes/gpu-1/").content.decode()

@@ -18,8 +18,9 @@ from apps.pending import queries as pending
 from apps.planner.inventory import Node
 from apps.planner.mig.changing import Change, Stage, read_change
 from apps.planner.mig.demand import ProfileDemand, list_demand
-from apps.planner.mig.use import GpuUse, InstanceUse, NodeUse, Use, is_capable, read_use
+from apps.planner.mig.use import GpuUse, InstanceUse, NodeUse, Use, is_capable, read_use, single_profile
 from apps.planner.naming import shown_model
+from apps.planner.rooms import is_open_node
 from apps.planner.snapshot import Snapshot
 
 MOST_FITS = 3
@@ -78,7 +79,9 @@ class MigNode:
 
 @dataclass(frozen=True, slots=True)
 class MigTotals:
-    """Over all nodes that can be cut. nodes_untold: those of which only numbers are known."""
+    """Over all nodes that can be cut. nodes_untold: those of which only numbers are known. single,
+    closed: instances that go by the name of whole GPUs (mig.strategy=single), and those on nodes that take
+    no pods; neither are in the demand by profile."""
 
     nodes: int
     gpus: int
@@ -87,6 +90,8 @@ class MigTotals:
     in_use: int
     uncut: int
     nodes_untold: int
+    single: int = 0
+    closed: int = 0
 
     @property
     def idle(self) -> int:
@@ -128,6 +133,12 @@ def _count(nodes: Sequence[MigNode]) -> MigTotals:
         in_use=sum(sum(one.use.asked.values()) for one in nodes),
         uncut=sum(length for gpu in gpus for _, length in gpu.uncut),
         nodes_untold=sum(not one.use.has_layouts for one in nodes),
+        single=sum(sum(one.use.offered.values()) for one in nodes if single_profile(one.node)),
+        closed=sum(
+            sum(one.use.offered.values())
+            for one in nodes
+            if not is_open_node(one.node) and not single_profile(one.node)
+        ),
     )
 
 

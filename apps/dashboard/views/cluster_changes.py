@@ -14,6 +14,7 @@ from apps.clusters import services
 from apps.clusters.errors import ClusterError
 from apps.clusters.models import Cluster
 from apps.clusters.removing import remove_dump
+from apps.dashboard.views.governing import show_clusters
 from apps.dashboard.views.shell import page, refuse, tell
 from apps.dashboard.views.uploads import kubeconfig_of
 from apps.telemetry.errors import TelemetryError
@@ -31,7 +32,12 @@ def change(request: HttpRequest, cluster: str, verb: str) -> HttpResponse:
         tell(request, act(request, place))
     except NotVisible:
         raise
-    except (Denied, ClusterError, TelemetryError) as error:
+    except TelemetryError as error:
+        # What was typed stays in its form, to be mended; the token is not shown again.
+        refuse(request, error)
+        typed = {name: request.POST.get(name, "") for name in ("address", "ca")}
+        return show_clusters(request, measured=place.name, **typed)
+    except (Denied, ClusterError) as error:
         refuse(request, error)
     return redirect("clusters")
 

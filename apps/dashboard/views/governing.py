@@ -77,10 +77,10 @@ def _filter(entries: Any, wanted: dict[str, str]) -> Any:
 @page
 @require_http_methods(["GET", "HEAD", "POST"])
 def cluster_list(request: HttpRequest) -> HttpResponse:
-    return _add_cluster(request) if request.method == "POST" else _show_clusters(request)
+    return _add_cluster(request) if request.method == "POST" else show_clusters(request)
 
 
-def _show_clusters(request: HttpRequest, **wanted: str) -> HttpResponse:
+def show_clusters(request: HttpRequest, **wanted: str) -> HttpResponse:
     """wanted: what was sent and refused, to be mended."""
     rows = []
     for cluster in clusters.visible_clusters(request.user):
@@ -119,7 +119,7 @@ def _add_cluster(request: HttpRequest) -> HttpResponse:
         raise
     except (Denied, cluster_errors.ClusterError) as error:
         refuse(request, error)
-        return _show_clusters(request, name=name, kubeconfig=text)
+        return show_clusters(request, name=name, kubeconfig=text)
     tell(
         request,
         f"Cluster {cluster.name} is registered (Kubernetes {cluster.version}). Its first picture follows.",
@@ -142,6 +142,6 @@ def add_dump(request: HttpRequest) -> HttpResponse:
         raise
     except (Denied, cluster_errors.ClusterError) as error:
         refuse(request, error)
-        return _show_clusters(request, dump=name)
+        return show_clusters(request, dump=name)
     tell(request, f"The dump is shown as {cluster.name}.")
     return redirect("grid", cluster.name)
