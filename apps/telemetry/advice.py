@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from apps.planner.inventory import Gpu, Node, Pod
 from apps.prometheus.readings import Device, Unit
 from apps.telemetry.windows import Use
+
+MOST_REASONS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +38,15 @@ class LowPod:
 
 @dataclass(frozen=True, slots=True)
 class LowUse:
-    """pods: the least busy first. unmeasured: held units of which nothing is known; why: how many each."""
+    """pods: the least busy first; more: how many of them are left out. unmeasured: held units of which
+    nothing is known; why: how many each."""
 
     pods: tuple[LowPod, ...]
     units: int
     low_units: int
     unmeasured: int
     why: Mapping[str, int]
+    more: int = 0
 
 
 def find_low_use(held: Iterable[Held], *, below: float) -> LowUse:
@@ -61,6 +65,16 @@ def find_low_use(held: Iterable[Held], *, below: float) -> LowUse:
         sum(one.low for one in pods),
         sum(why.values()),
         dict(sorted(why.items(), key=lambda pair: -pair[1])),
+    )
+
+
+def shorten(found: LowUse, most: int) -> LowUse:
+    """Only the least busy pods, and the most frequent reasons."""
+    return replace(
+        found,
+        pods=found.pods[:most],
+        more=max(0, len(found.pods) - most),
+        why=dict(tuple(found.why.items())[:MOST_REASONS]),
     )
 
 

@@ -27,11 +27,17 @@ class Source(models.Model):
 
 
 class Reading(models.Model):
-    """All devices of a cluster as they were read last; `body` is packed (`telemetry.packing`)."""
+    """All devices of a cluster as they were read last; `body` is packed (`telemetry.packing`).
+
+    low_use: `advice.LowUse` as plain values, worked out where the readings are read, at low_use_at: to go
+    through all devices takes too long for a page.
+    """
 
     cluster = models.OneToOneField(Cluster, on_delete=models.CASCADE, related_name="telemetry")
     taken_at = models.DateTimeField()
     body = models.BinaryField()
+    low_use = models.JSONField(null=True)
+    low_use_at = models.DateTimeField(null=True)
 
 
 class Minute(models.Model):

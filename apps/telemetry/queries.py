@@ -8,12 +8,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 from django.conf import settings
 from django.utils import timezone
 
 from apps.clusters.models import Cluster
 from apps.planner.inventory import Gpu, Node
+from apps.planner.snapshot import Snapshot
 from apps.prometheus.readings import Device, Unit, key_of
+from apps.telemetry.advice import Held, LowUse, find_low_use, held_units
 from apps.telemetry.carrying import unit_since
 from apps.telemetry.models import Minute, Reading, Source
 from apps.telemetry.packing import unpack, unpack_minutes
@@ -121,6 +124,26 @@ def readings_of(telemetry: Telemetry, node: Node, gpus: Iterable[Gpu]) -> dict[s
                 device, use, telemetry.source, telemetry.taken_at, telemetry.is_stale
             )
     return found
+
+
+def low_use_among(telemetry: Telemetry, picture: Snapshot) -> LowUse:
+    """Goes through every device of the cluster."""
+    held: list[Held] = []
+    for node in picture.nodes.values():
+        gpus = {gpu.key: gpu for gpu in devices_on(node)}
+        found = readings_of(telemetry, node, gpus.values())
+        pods = {pod.uid: pod for pod in picture.pods_on(node.name)} if found else {}
+        for key, reading in found.items():
+            held += held_units(node, gpus[key], reading.device, pods, reading.use)
+    return find_low_use(held, below=settings.LOW_USE_PERCENT)
+
+
+def low_use_of(cluster: Cluster) -> tuple[LowUse, datetime] | None:
+    """What was worked out last, and when; None before that. Costs one small query."""
+    row = Reading.objects.only("low_use", "low_use_at").filter(cluster=cluster).first()
+    if row is None or row.low_use is None or row.low_use_at is None:
+        return None
+    return msgspec.convert(row.low_use, LowUse), row.low_use_at
 
 
 def _open(cluster: Cluster, row: Reading) -> Telemetry:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 
 from apps.clusters.errors import ConnectionFailed
+from apps.clusters.models import Cluster
+from apps.clusters.queries import latest_snapshot, open_snapshot
 from apps.prometheus.client import Client
 from apps.prometheus.errors import MetricsError
 from apps.prometheus.past import Past
@@ -14,6 +16,7 @@ from apps.telemetry.models import Source
 from apps.telemetry.windows import MINUTE
 
 STEP_SECONDS = 60.0
+LOW_USE_SECONDS = 60.0
 
 
 def read_source(source_id: int) -> bool:
@@ -39,7 +42,21 @@ def read_source(source_id: int) -> bool:
         warnings=reading.warnings,
         past=past,
     )
+    _work_out_low_use(source.cluster)
     return True
+
+
+def _work_out_low_use(cluster: Cluster) -> None:
+    """Once a minute: it goes through every device, and an average over minutes changes slowly."""
+    row = latest_snapshot(cluster)
+    telemetry = queries.open_telemetry(cluster)
+    if row is None or telemetry is None:
+        return
+    known = queries.low_use_of(cluster)
+    if known is not None and (telemetry.taken_at - known[1]).total_seconds() < LOW_USE_SECONDS:
+        return
+    found = queries.low_use_among(telemetry, open_snapshot(row))
+    services.record_low_use(cluster_id=cluster.pk, found=found, taken_at=telemetry.taken_at)
 
 
 def _past(source: Source, client: Client, metrics: tuple[str, ...], at: float) -> Past:

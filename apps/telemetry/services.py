@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
@@ -21,6 +22,7 @@ from apps.clusters.notices import publish_on_commit
 from apps.prometheus.connection import read_address
 from apps.prometheus.errors import BadAddress, MetricsError
 from apps.prometheus.readings import Device, key_of
+from apps.telemetry.advice import LowUse, shorten
 from apps.telemetry.carrying import next_reading
 from apps.telemetry.doors import open_client
 from apps.telemetry.errors import NotAnswering, UnusableAddress
@@ -31,6 +33,7 @@ from apps.telemetry.windows import MINUTE, minute_of
 Check = Callable[[Cluster], None]
 LONGEST_TOKEN = 16 * 1024
 CLAIM_SECONDS = 60.0
+KEPT_PODS = 12
 
 
 @denials_recorded()
@@ -183,6 +186,13 @@ def record_reading(
             read_at=taken_at, error="", failed_at=None, warnings=list(warnings)[:20], claimed_until=None
         )
         publish_on_commit(source.cluster.name, "telemetry", {"taken_at": taken_at.isoformat()})
+
+
+def record_low_use(*, cluster_id: int, found: LowUse, taken_at: datetime) -> None:
+    """taken_at: of the reading that it was worked out from; for another one it is not kept."""
+    Reading.objects.filter(cluster_id=cluster_id, taken_at=taken_at).update(
+        low_use=msgspec.to_builtins(shorten(found, KEPT_PODS)), low_use_at=taken_at
+    )
 
 
 def note_failure(*, source: Source, error: str) -> None:

@@ -5,12 +5,15 @@ import json
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from apps.telemetry import runner, services
 from apps.telemetry.models import Source
 from tests.plans.situations import person
 
+FRAGMENTATION = "/clusters/east/fragmentation/"
 USED = 'DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-1",Hostname="n1",pod="train-0",namespace="team"} 450\n'
 
 
@@ -110,8 +113,12 @@ def test_the_pages_show_it_and_say_where_there_is_nothing(cluster, measured, see
     assert page.partition('aria-label="Telemetry"')[2].count("of 81,920 MiB") == 8
     assert f"work/{measured.pod}" in page
     assert "no Prometheus is connected" not in page
-    low = client.get("/clusters/east/fragmentation/").content.decode()
+    assert "Worked out with the next reading" in client.get(FRAGMENTATION).content.decode()
+    assert runner.read_source(Source.objects.get().pk)
+    with CaptureQueriesContext(connection) as asked:
+        low = client.get(FRAGMENTATION).content.decode()
     assert "held devices are in low use" in low or "No held device is known to be in low use" in low
+    assert not [one for one in asked if "telemetry_minute" in one["sql"]]  # no device is gone through
     change = "/clusters/east/change/telemetry/"
     typed = {"address": "http://127.0.0.1:9", "token": "s3cret", "ca": ""}
     refused = client.post(change, typed, follow=True).content.decode()
@@ -120,5 +127,6 @@ def test_the_pages_show_it_and_say_where_there_is_nothing(cluster, measured, see
     assert "s3cret" not in refused
     assert Source.objects.get().address == measured.address
     assert "from nowhere any more" in client.post(change, {"address": ""}, follow=True).content.decode()
+    assert '<a href="/clusters/#telemetry-east">Connect one</a>' in client.get(FRAGMENTATION).content.decode()
     bare = client.get("/clusters/east/nodes/gpu-1/").content.decode()
     assert "no Prometheus is connected to this cluster" in bare

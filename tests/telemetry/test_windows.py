@@ -6,7 +6,7 @@ from dataclasses import replace
 from apps.planner.inventory import Gpu, Holding
 from apps.prometheus.identity import Workload
 from apps.prometheus.readings import Device, Unit
-from apps.telemetry.advice import find_low_use, held_units
+from apps.telemetry.advice import find_low_use, held_units, shorten
 from apps.telemetry.holders import disagreements
 from apps.telemetry.sightings import sightings_in
 from apps.telemetry.windows import Use, average_use
@@ -65,6 +65,8 @@ def test_low_use_names_pods_and_counts_what_is_not_measured():
     (low,) = found.pods
     assert (low.pod, low.low, low.units, low.average) == ("ml/train-0", 1, 2, 10)
     assert (found.units, found.low_units, found.unmeasured) == (3, 1, 1)
+    kept = shorten(replace(found, pods=(low, low, low)), 2)
+    assert (kept.pods, kept.more, kept.low_units) == ((low, low), 1, 1)
 
 
 def test_the_ledger_says_who_holds_a_gpu_before_the_exporter_does():

@@ -17,13 +17,12 @@ from apps.dashboard.reading.words import plural
 from apps.planner.inventory import Node
 from apps.planner.snapshot import Snapshot
 from apps.telemetry import queries as telemetry
-from apps.telemetry.advice import Held, LowUse, find_low_use, held_units
+from apps.telemetry.advice import LowUse
 from apps.telemetry.holders import disagreements
 from apps.telemetry.models import Source
 from apps.telemetry.queries import DeviceReading
 
 UNTOLD = "not measured"
-SHOWN_PODS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,35 +147,29 @@ def _percent(value: float | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LowUsePanel:
-    """shown: the least busy pods; more: how many pods are left out."""
+    """found: None while nothing is worked out; is_connected: whether a Prometheus is there to tell it.
+    trouble, failed_at: why that is not read, since when."""
 
-    found: LowUse
-    shown: tuple[Any, ...]
-    more: int
+    is_live: bool
+    is_connected: bool
+    trouble: str
+    failed_at: datetime | None
     below: str
     minutes: int
-    taken_at: datetime
-    why: tuple[tuple[str, int], ...]
+    found: LowUse | None = None
+    taken_at: datetime | None = None
 
 
-def tell_low_use(cluster: Cluster, picture: Snapshot) -> LowUsePanel | None:
-    """None where no telemetry was ever read."""
-    opened = telemetry.open_telemetry(cluster)
-    if opened is None:
-        return None
-    held: list[Held] = []
-    for node in picture.nodes.values():
-        pods = {pod.uid: pod for pod in picture.pods_on(node.name)}
-        gpus = {gpu.key: gpu for gpu in telemetry.devices_on(node)}
-        for key, reading in telemetry.readings_of(opened, node, gpus.values()).items():
-            held += held_units(node, gpus[key], reading.device, pods, reading.use)
-    found = find_low_use(held, below=settings.LOW_USE_PERCENT)
+def tell_low_use(cluster: Cluster) -> LowUsePanel:
+    source = telemetry.source_of(cluster)
+    known = telemetry.low_use_of(cluster) if source is not None else None
+    found, taken_at = known or (None, None)
     return LowUsePanel(
-        found,
-        found.pods[:SHOWN_PODS],
-        max(0, len(found.pods) - SHOWN_PODS),
+        cluster.is_live,
+        source is not None,
+        *_trouble(source),
         f"{settings.LOW_USE_PERCENT:g} %",
         settings.TELEMETRY_WINDOW_MINUTES,
-        opened.taken_at,
-        tuple(found.why.items())[:3],
+        found,
+        taken_at,
     )

@@ -97,7 +97,7 @@ def fragmentation_page(request: HttpRequest, cluster: str) -> HttpResponse:
             "cause_names": CAUSES.values(),
             "block_sizes": BLOCKS,
             "problems": tell_problems(place),
-            "low_use": tell_low_use(place, clusters.open_snapshot(row)) if row is not None else None,
+            "low_use": tell_low_use(place),
         },
     )
 
