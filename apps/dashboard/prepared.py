@@ -168,6 +168,7 @@ def _totals(totals: Totals) -> dict[str, Any]:
         "physical": totals.physical,
         "schedulable": totals.schedulable,
         "less": totals.less,
+        "others": totals.others,
     }
 
 

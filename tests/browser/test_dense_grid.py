@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 
 from apps.clusters.queries import latest_snapshot, open_snapshot
 from apps.dashboard.prepared import prepare_grid
+from apps.planner.inventory import DeviceGroup, Gpu
 from tests.browser.conftest import wait_for_stream
 from tests.browser.test_pages import GRID
 from tests.dashboard.conftest import make_cluster, make_person, make_picture
@@ -115,6 +116,22 @@ def test_the_legend_singles_out_one_workload(person, open_page):
     assert colours(page) > before
     button.click()
     assert colours(page) == before
+
+
+def test_devices_of_other_vendors_are_drawn_told_and_in_the_legend(person, open_page, cluster):
+    snapshot = open_snapshot(latest_snapshot(cluster))
+    group = DeviceGroup("acme", "acme.example/npu", gpus=(Gpu(0, "NPU-0"), Gpu(1, "NPU-1", healthy=False)))
+    node = replace(snapshot.nodes["a100-08"], others=(group,))
+    nodes = {**snapshot.nodes, "a100-08": node}
+    make_picture(cluster, replace(snapshot, nodes=nodes, taken_at=time.time()))
+    page = drawn(open_page(person, f"{DENSE}&find=a100-08&node=a100-08"))
+    expect(page.locator("#now")).to_contain_text("2 devices of other vendors beside them")
+    expect(page.locator("#inspect")).to_contain_text("another vendor’s, unhealthy")
+    expect(page.locator(".keys")).to_contain_text("another vendor’s device")
+    place, width = page.locator("#cursor").bounding_box(), page.locator("#dense").bounding_box()
+    assert place["width"] > 10 * 16, "ten cells, the round ones too"
+    assert place["x"] + place["width"] <= width["x"] + width["width"] + 3
+    assert page.complaints == []
 
 
 def test_a_new_picture_is_drawn_in_place(person, open_page, cluster):

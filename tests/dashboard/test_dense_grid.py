@@ -19,6 +19,7 @@ from apps.dashboard.reading.compact import encode_grid
 from apps.dashboard.reading.look import look_at
 from apps.dashboard.reading.measures import Measures
 from apps.fragmentation.tasks import measure_snapshots
+from apps.planner.inventory import DeviceGroup, Gpu, Holding
 from apps.plans.models import ClusterPolicy
 from tests.dashboard.conftest import log_in, make_cluster, make_person, make_picture
 from tests.dashboard.pictures import Board, forty_nodes
@@ -93,6 +94,29 @@ def test_the_cells_are_those_of_the_rows():
         assert (told["columns"]["gain"][at] == -1) == (view.state.word == "stale")
         if view.seats.size == 8:
             assert gaps == "4"
+
+
+def with_others(board: Board, name: str) -> None:
+    """Beside its GPUs two of another vendor: one held by the first pod there, one unhealthy."""
+    devices = (Gpu(0, "NPU-0"), Gpu(1, "NPU-1", healthy=False))
+    node = board.nodes[name]
+    holder = next(pod for pod in board.pods.values() if pod.node_name == name)
+    held = (*(node.holdings or ()), Holding(holder.uid, "NPU-0"))
+    group = DeviceGroup("acme", "acme.example/npu", gpus=devices)
+    board.nodes[name] = replace(node, others=(group,), holdings=held)
+
+
+def test_devices_of_other_vendors_stand_beside_the_gpus():
+    board = Board()
+    board.node("a", "ES . . .")
+    board.node("b", ". .")
+    with_others(board, "a")
+    told = cells_of(board)
+    shapes = told[""]["tables"]["shape"]
+    assert (shapes[told["a"]["shape"]], shapes[told["b"]["shape"]]) == ("4:4:2", "2:")
+    ((at, others),) = told[""]["sparse"]["others"].items()
+    assert told[""]["columns"]["name"][at] == "a"
+    assert others == [told["a"]["bars"][0], 0, -2, 1]
 
 
 def test_hostile_names_are_made_visible_and_keep_their_address():

@@ -12,9 +12,10 @@ from itertools import pairwise
 
 from apps.dashboard.reading.marks import Mark
 from apps.dashboard.reading.occupancy import Bar, Occupancy, Part
+from apps.dashboard.reading.others import Seen, read_others
 from apps.dashboard.reading.plain import shown
 from apps.planner.inventory import Node
-from apps.planner.ledger_rows import NodeLedger, Standing
+from apps.planner.ledger_rows import NodeLedger
 
 CELL = 19
 PITCH = 21
@@ -61,19 +62,21 @@ def node_spots(node: Node) -> Spots:
     return spots((*(gpu.numa for gpu in node.gpus), *kinds))
 
 
+OTHERS = {Seen.UNNAMED: "quietcell", Seen.UNSURE: "unsure", Seen.FREE: "free"}
+
+
 def other_cells(ledger: NodeLedger, where: Spots, marks: Mapping[str, Mark]) -> str:
     """Devices of other vendors: round, since nothing is planned with them."""
-    rows = [row for group in ledger.others for row in group.devices]
+    cells = read_others(ledger, marks)
     out = []
-    for x, row in zip(where.xs[len(ledger.devices) :], rows, strict=True):
-        mark = next((marks[one.pod_uid] for one in row.all_takers if one.pod_uid in marks), None)
-        is_open = row.standing is Standing.UNKNOWN or (row.standing is Standing.HELD and not row.takers)
-        kind = f"f{mark.hue}" if mark else "unsure" if is_open else "free" if not row.takers else "quietcell"
+    for x, cell in zip(where.xs[len(ledger.devices) :], cells, strict=True):
+        mark = marks.get(cell.pod_uid)
+        kind = f"f{mark.hue}" if mark else OTHERS[cell.seen]
         key = f' data-w="{mark.code}"' if mark else ""
         out.append(
             f'<rect class="cell {kind}"{key} x="{x:g}" y="{TOP:g}" width="{CELL}" height="{HEIGHT}" rx="9"/>'
         )
-        if not row.gpu.healthy:
+        if not cell.healthy:
             out.append(f'<rect class="bad-h" x="{x:g}" y="{TOP:g}" width="{CELL}" height="{HEIGHT}" rx="9"/>')
     return "".join(out)
 

@@ -13,6 +13,7 @@ from apps.dashboard.reading.look import Look
 from apps.dashboard.reading.marks import Mark
 from apps.dashboard.reading.measures import Measures
 from apps.dashboard.reading.nodes import NodeView, gpu_pods, group_sizes, links_note
+from apps.dashboard.reading.others import Seen, read_others
 from apps.dashboard.reading.panel import tell_gain
 from apps.dashboard.reading.picture import LegendEntry
 from apps.dashboard.reading.plain import visible
@@ -23,7 +24,8 @@ from apps.planner.snapshot import Snapshot
 FORMAT = 1
 STATES = ("ready", "cordoned", "stale", "not ready", "drift")
 MOVABLE, JOINED = 1, 2
-IDLE = -2
+UNKNOWN, IDLE, UNSURE = -1, -2, -3
+OTHERS = {Seen.UNNAMED: UNKNOWN, Seen.FREE: IDLE, Seen.UNSURE: UNSURE}
 Json = dict[str, Any]
 
 
@@ -55,6 +57,7 @@ def encode_grid(snapshot: Snapshot, look: Look, measures: Measures) -> Json:
     sparse = {
         "stale_since": {at: view.node.stale_since for at, view in enumerate(views) if view.node.stale_since},
         "sizes": dict(_uneven_groups(views)),
+        "others": {at: _flat(_others(view, pods)) for at, view in enumerate(views) if view.ledger.others},
         "raw": {at: v.node.name for at, v in enumerate(views) if visible(v.node.name) != v.node.name},
     }
     return {
@@ -103,10 +106,13 @@ def _unit(view: NodeView) -> str:
 
 
 def _shape(view: NodeView) -> str:
-    """ "8:4": the number of GPUs, then the positions before which another NUMA node begins."""
-    numas = [gpu.numa for gpu in view.node.gpus]
-    gaps = [str(at) for at in range(1, len(numas)) if numas[at] != numas[at - 1]]
-    return f"{len(numas)}:{','.join(gaps)}"
+    """ "8:4,8:2": the number of GPUs, the positions before which another NUMA node or kind of device begins,
+    and how many devices of other kinds stand beside them (left out where there are none)."""
+    kinds: list[object] = [gpu.numa for gpu in view.node.gpus]
+    size = len(kinds)
+    kinds += [group.resource for group in view.ledger.others for _ in group.devices]
+    gaps = [str(at) for at in range(1, len(kinds)) if kinds[at] != kinds[at - 1]]
+    return f"{size}:{','.join(gaps)}" + (f":{len(kinds) - size}" if len(kinds) > size else "")
 
 
 class _Pods:
@@ -115,12 +121,12 @@ class _Pods:
     def __init__(self, snapshot: Snapshot, look: Look) -> None:
         self.rules = MovabilityRules(snapshot)
         self._pods = snapshot.pods
-        self._marks: Mapping[str, Mark] = look.marks
+        self.marks: Mapping[str, Mark] = look.marks
         self._places = {entry.mark.key: at for at, entry in enumerate(look.legend)}
 
     def workload(self, uid: str) -> int:
-        mark = self._marks.get(uid)
-        return -1 if mark is None else self._places[mark.key]
+        mark = self.marks.get(uid)
+        return UNKNOWN if mark is None else self._places[mark.key]
 
     def flags(self, uid: str) -> int:
         pod = self._pods.get(uid)
@@ -153,6 +159,12 @@ def _parts(view: NodeView, pods: _Pods) -> Iterable[tuple[int, ...]]:
         for part in parts:
             workload = pods.workload(part.pod_uid) if part.pod_uid else IDLE
             yield place, is_cut, workload, round(part.start * 1000), round(part.size * 1000)
+
+
+def _others(view: NodeView, pods: _Pods) -> Iterable[tuple[int, ...]]:
+    """Workload (IDLE, UNSURE or UNKNOWN without one), 1 if unhealthy."""
+    for cell in read_others(view.ledger, pods.marks):
+        yield pods.workload(cell.pod_uid) if cell.pod_uid else OTHERS[cell.seen], int(not cell.healthy)
 
 
 def _flat(tuples: Iterable[tuple[int, ...]]) -> list[int]:

@@ -92,6 +92,7 @@ function paintNode(brush, { node, x, y, wide }) {
   pen.globalAlpha = brush.alpha;
   if (mode === "work") paintHolders(brush, node, xs, y);
   else paintScale(brush, node, xs, y);
+  node.others.forEach((other, at) => paintOther(brush, other, xs[node.size + at], y));
   for (const place of node.bad) paintBad(brush, node, place, xs[place], y);
   pen.globalAlpha = 1;
   if (node.state !== "cordoned") return;
@@ -161,6 +162,24 @@ function paintLoose(brush, node, xs, y) {
     pen.fillRect(from + 1, y + inset, Math.max(1, to - from - 1), cell - 2 * inset);
     used += held.milli;
   }
+}
+
+/* A device of another vendor is round: nothing is planned with it. */
+function paintOther(brush, { workload, bad }, x, y) {
+  const { pen, palette, cell, mode, alpha } = brush, half = cell / 2;
+  pen.beginPath();
+  pen.arc(x + half, y + half, half - 0.5, 0, 2 * Math.PI);
+  if (workload >= 0 && mode === "work") shade(brush, workload);
+  else pen.fillStyle = workload === -1 || workload >= 0 ? palette.quiet : palette.free;
+  if (workload !== -3) pen.fill();
+  pen.globalAlpha = alpha;
+  pen.lineWidth = 1;
+  pen.strokeStyle = bad ? palette.bad : workload === -3 ? palette.unsure : palette.freeLine;
+  if (bad) {
+    pen.moveTo(x, y + cell);
+    pen.lineTo(x + cell, y);
+  }
+  if (bad || workload < -1) pen.stroke();
 }
 
 /* Large cells and the palest steps get a line around them, so that they stand out from what is in use. */

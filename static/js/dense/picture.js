@@ -32,6 +32,7 @@ export function readPicture(told) {
     parts: byFive(columns.parts[at]),
     loose: byThree(columns.loose[at]),
     bad: columns.bad[at],
+    others: byTwo(sparse.others?.[at] ?? []),
   }));
   for (const node of nodes) {
     node.open = openPlaces(node);
@@ -42,8 +43,8 @@ export function readPicture(told) {
 }
 
 function readShape(text) {
-  const [size, gaps] = text.split(":");
-  return { size: Number(size), gaps: gaps ? gaps.split(",").map(Number) : [] };
+  const [size, gaps, beside] = text.split(":");
+  return { size: Number(size), all: Number(size) + Number(beside ?? 0), gaps: gaps ? gaps.split(",").map(Number) : [] };
 }
 
 function byFour(flat) {
@@ -66,6 +67,13 @@ function byThree(flat) {
   const loose = [];
   for (let i = 0; i < flat.length; i += 3) loose.push({ workload: flat[i], milli: flat[i + 1], movable: (flat[i + 2] & MOVABLE) > 0 });
   return loose;
+}
+
+/* Devices of other vendors, in the order in which they stand beside the GPUs. */
+function byTwo(flat) {
+  const others = [];
+  for (let i = 0; i < flat.length; i += 2) others.push({ workload: flat[i], bad: flat[i + 1] === 1 });
+  return others;
 }
 
 /* Healthy places that nobody is known to hold: free, or (isUnsure) some of them are not, and nobody tells which. */
@@ -103,7 +111,7 @@ export function findNodes(nodes, workloads, text) {
 }
 
 export function holdersOf(node) {
-  return [...node.bars, ...node.parts, ...node.loose].map((held) => held.workload);
+  return [...node.bars, ...node.parts, ...node.loose, ...node.others].map((held) => held.workload);
 }
 
 const TITLES = { model: "Model not told", pool: "No pool", rack: "No rack", zone: "No zone" };

@@ -55,11 +55,11 @@ function placeNodes({ blocks, cell }) {
   return { spots };
 }
 
-/* Left edges of a node's cells. */
+/* Left edges of a node's cells, its devices of other vendors last. */
 export function edges(shape, cell) {
   const xs = [];
   let x = 0, passed = 0;
-  for (let at = 0; at < shape.size; at += 1) {
+  for (let at = 0; at < shape.all; at += 1) {
     if (shape.gaps[passed] === at) { x += NUMA_GAP; passed += 1; }
     xs.push(x);
     x += cell + GAP;
@@ -68,7 +68,7 @@ export function edges(shape, cell) {
 }
 
 function widthOf(shape, cell) {
-  return shape.size * (cell + GAP) - GAP + shape.gaps.length * NUMA_GAP;
+  return shape.all * (cell + GAP) - GAP + shape.gaps.length * NUMA_GAP;
 }
 
 /* The number of the spot under a point, or the nearest within reach; -1 where there is none. */

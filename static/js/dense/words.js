@@ -3,6 +3,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 const SIGNS = { ok: "ok", warn: "tri", bad: "oct" };
 const TONES = { ready: "ok", drift: "warn", cordoned: "warn", stale: "bad", "not ready": "bad" };
+const OTHER = { "-1": "unknown pod", "-2": "free", "-3": "holder unknown" };
 const LEGEND_LENGTH = 12, WORST_LENGTH = 6, PAGE_LENGTH = 50;
 
 export function make(name, options = {}, ...children) {
@@ -42,6 +43,7 @@ export function tellNode(node) {
   if (node.free) words.push(`largest link group ${groupOf(node)}`);
   if (node.bad.length) words.push(`${node.bad.length} unhealthy`);
   if (node.withheld) words.push(`${node.withheld} cut by MIG, not told which`);
+  if (node.others.length) words.push(`${plural(node.others.length, "device")} of other vendors beside them`);
   if (node.worth) words.push(`moving ${plural(node.moves, "pod")} frees it`);
   if (node.state !== "ready") words.push(stateOf(node));
   return words.join(" · ");
@@ -80,6 +82,7 @@ function linesOf(node, workloads) {
     lines.push({ at: Infinity, workload: workloads[held.workload], text: "unknown pod", note: `${gpus} GPU, ${held.movable ? "movable" : "stays"}` });
   }
   if (node.withheld) lines.push({ at: Infinity, text: `${plural(node.withheld, node.unit)} cut by MIG`, note: "", quiet: true });
+  for (const other of node.others) lines.push({ at: Infinity, workload: workloads[other.workload], text: OTHER[other.workload], note: other.bad ? "another vendor’s, unhealthy" : "another vendor’s", quiet: true });
   return lines.sort((a, b) => a.at - b.at || 0);
 }
 
@@ -149,7 +152,7 @@ export function showTable(box, { nodes, workloads, first, hrefOf }) {
   const body = make("tbody");
   for (const node of nodes.slice(first, first + PAGE_LENGTH)) {
     const cells = COLUMNS.map(([, tell], at) => make(at ? "td" : "th", at ? { text: tell(node) } : { class: "mono", scope: "row" }, ...(at ? [] : [make("a", { href: hrefOf(node), text: node.name })])));
-    const names = [...new Set([...node.bars, ...node.parts, ...node.loose].map((held) => workloads[held.workload]?.name).filter(Boolean))];
+    const names = [...new Set([...node.bars, ...node.parts, ...node.loose, ...node.others].map((held) => workloads[held.workload]?.name).filter(Boolean))];
     body.append(make("tr", {}, ...cells, make("td", { text: names.join(", ") })));
   }
   const head = make("tr", {}, ...[...COLUMNS.map(([title]) => title), "Holds"].map((text) => make("th", { text, scope: "col" })));
