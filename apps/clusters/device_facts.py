@@ -40,6 +40,10 @@ def count_facts(ledger: NodeLedger) -> dict[str, Any]:
         "units_offered": main.units_offered,
         "units_allocated": main.units_used,
         "units_overcommitted": main.overcommitted,
+        "shares_in": [
+            {"resource": name, "offered": offered, "allocated": asked}
+            for name, (offered, asked) in main.parts.items()
+        ],
         "pods_unlocated": len(main.unlocated),
         "closed_because": ledger.closed,
     }
@@ -73,8 +77,8 @@ def device_facts(ledger: NodeLedger, group: GroupLedger, row: DeviceLedger) -> d
         "memory_mib": row.gpu.memory_mib,
         "memory_allocated_mib": row.taken_memory_mib,
         "memory_left_mib": row.left_memory_mib,
-        "milli_allocated": row.taken_milli,
-        "milli_left": row.left_milli,
+        "milli_allocated": row.allocated_milli,
+        "milli_left": max(0, row.whole_milli - row.allocated_milli),
         "units": row.units,
         "units_allocated": row.units_used,
         "numa": row.gpu.numa,

@@ -218,6 +218,9 @@ def _ledger(group: GroupLedger, *, is_told: bool) -> dict[str, Any]:
         "free_gpus": group.free if is_told else None,
         "stranded": group.stranded_milli / 1000,
         "units_used": group.units_used,
+        "shares_in": {
+            name: {"offered": offered, "used": asked} for name, (offered, asked) in group.parts.items()
+        },
         "overcommitted": group.overcommitted,
     }
 

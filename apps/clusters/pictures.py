@@ -13,6 +13,7 @@ from apps.clusters.packing import Opener, Packer
 from apps.planner.inventory import Node, Pod
 from apps.planner.resources import demand_of
 from apps.planner.rooms import is_open_node
+from apps.planner.shares import NOTHING, WHOLE, asked_of, part_of
 from apps.planner.snapshot import Snapshot
 
 _opener = Opener()
@@ -73,10 +74,13 @@ def _held_by_node(snapshot: Snapshot) -> dict[str, float]:
     held: dict[str, float] = {}
     for name, pods in snapshot.pods_by_node.items():
         node = snapshot.nodes.get(name)
-        sharing = (node.gpu_resource, node.shares_per_gpu) if node else ()
+        sharing = (name,) if node and (node.shares_per_gpu > 1 or node.others) else ()
+        memory = {gpu.memory_mib for gpu in node.gpus} if node else set()
+        about = (node.gpu_resource if node else "", *sharing, *sorted(one or 0 for one in memory))
         total = 0.0
         for pod in pods:
-            wishes = (tuple(pod.requests.items()), pod.gpu_milli, pod.hold, pod.reservation, sharing)
+            share = (pod.gpu_milli, pod.gpu_memory_mib, pod.hold, pod.reservation)
+            wishes = (tuple(pod.requests.items()), share, about)
             asked = known.get(wishes)
             if asked is None:
                 asked = known[wishes] = _asked(pod, node)
@@ -88,6 +92,9 @@ def _held_by_node(snapshot: Snapshot) -> dict[str, float]:
 def _asked(pod: Pod, node: Node | None) -> float:
     if pod.hold:
         return 0.0
+    asked = asked_of(node, pod) if node else NOTHING
+    if node and asked.devices and not asked.profiles:
+        return float(asked.devices * part_of(node, asked)) / WHOLE
     demand = demand_of(pod, frozenset({node.gpu_resource}) if node and node.gpu_resource else frozenset())
     shares = node.shares_per_gpu if node else 1
     return demand.gpu_milli / 1000 / max(shares, 1) + _mig_share(demand.resources)

@@ -84,6 +84,14 @@ class DeviceGroupSerializer(serializers.Serializer):
     units_overcommitted = serializers.IntegerField()
 
 
+class SharesSerializer(serializers.Serializer):
+    """A resource that counts parts of GPUs, as its node offers it and pods ask for it."""
+
+    resource = serializers.CharField()
+    offered = serializers.IntegerField()
+    allocated = serializers.IntegerField()
+
+
 class NodeSerializer(serializers.Serializer):
     """One node of the newest snapshot. Null is "not known"."""
 
@@ -111,6 +119,7 @@ class NodeSerializer(serializers.Serializer):
     )
     units_allocated = serializers.IntegerField()
     units_overcommitted = serializers.IntegerField(help_text="asked beyond what is offered")
+    shares_in = SharesSerializer(many=True, help_text="resources that count parts of the node's GPUs")
     pods_unlocated = serializers.IntegerField(help_text="pods whose device is unknown on this node")
     closed_because = serializers.CharField(help_text="why none is schedulable; empty for an open node")
     sharing = serializers.CharField()
@@ -157,7 +166,9 @@ class GpuSerializer(serializers.Serializer):
         allow_null=True, help_text="given to pods, not what they use; null where memory is not divided"
     )
     memory_left_mib = serializers.IntegerField(allow_null=True)
-    milli_allocated = serializers.IntegerField(help_text="of the takers that are known; 1000 is one device")
+    milli_allocated = serializers.IntegerField(
+        help_text="of the takers that are known, the larger of cores and memory; 1000 is one device"
+    )
     milli_left = serializers.IntegerField()
     units = serializers.IntegerField(allow_null=True, help_text="into how many units or turns it is dealt")
     units_allocated = serializers.IntegerField(allow_null=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 
 from apps.planner.fitting import Fitting
 from apps.planner.inventory import Pod
@@ -59,7 +60,7 @@ def sum_ledgers(ledgers: Iterable[NodeLedger], eligible: int | None = None) -> G
         physical=sum(row.physical for row in rows),
         schedulable=sum(row.schedulable for row in rows),
         eligible=eligible,
-        allocated_milli=sum(row.allocated_milli for row in rows),
+        allocated_milli=round(sum((row.main.allocated for row in rows), Fraction(0))),
         free=sum(row.free for row in rows),
         left_milli=sum(row.main.left_milli for row in rows),
         stranded_milli=sum(row.stranded_milli for row in rows),

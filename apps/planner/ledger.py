@@ -11,15 +11,26 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 
 from apps.planner.devices import DeviceGroup, Gpu, Holding, Source
 from apps.planner.inventory import Node, Pod
-from apps.planner.ledger_devices import Claims, account_for, account_for_cut, milli_of_profile
+from apps.planner.ledger_devices import Claims, account_for, account_for_cut, part_of_profile
 from apps.planner.ledger_rows import DeviceLedger, Flag, GroupLedger, NodeLedger, Taker, Unlocated, Waste
 from apps.planner.ledger_waste import Around, host_waste, sum_up
 from apps.planner.mig.nodes import offered_profiles
 from apps.planner.mig.use import model_of, read_use, single_profile
-from apps.planner.shares import WHOLE, Asked, asked_of, asked_of_group, is_load, shares_in_time, units_of
+from apps.planner.shares import (
+    WHOLE,
+    Asked,
+    asked_of,
+    asked_of_group,
+    is_load,
+    part_of,
+    parts_of,
+    shares_in_time,
+    units_of,
+)
 from apps.planner.snapshot import Snapshot
 
 HEALTH_TAINTS = "node.kubernetes.io/"
@@ -53,6 +64,7 @@ def ledger_of(node: Node, pods: Sequence[Pod]) -> NodeLedger:
         node.vendor, node.gpu_resource, node.model, node.gpus, node.sharing, node.shares_per_gpu
     )
     main = sum_up(group, _main_devices(node, pods, seats, claims), around)
+    main = replace(main, parts=parts_of(node, pods))
     return NodeLedger(
         name=node.name,
         uid=node.uid,
@@ -167,8 +179,8 @@ def _unlocated(
 ) -> tuple[Unlocated, ...]:
     """What pods hold beyond what any source places."""
     model = model_of(node)[0] if offered_profiles(node) or single_profile(node) else None
-    slots = node.shares_per_gpu if shares_in_time(node) else 1
     rows = []
+    sofar = Fraction(0)
     for uid, asked in asking.items():
         pod, found = guests[uid], seats.found.get(uid, NOWHERE)
         devices = max(0, asked.devices - found[""])
@@ -177,13 +189,15 @@ def _unlocated(
         }
         if not devices and not profiles:
             continue
-        cut = sum(milli_of_profile(name, model) * count for name, count in profiles.items())
+        before = round(sofar)
+        sofar += devices * part_of(node, asked)
+        sofar += sum(part_of_profile(name, model) * count for name, count in profiles.items())
         rows.append(
             Unlocated(
                 pod_uid=pod.uid,
                 pod=pod.key,
                 devices=devices,
-                milli=devices * asked.milli // slots + cut,
+                milli=round(sofar) - before,  # so that all of them together are rounded but once
                 memory_mib=None if asked.memory_mib is None else devices * asked.memory_mib,
                 units=asked.units if not found[""] else devices,
                 profiles=profiles,
@@ -203,11 +217,14 @@ def _other(
 ) -> GroupLedger:
     devices = [account_for(gpu, seats.on_device.get(gpu.key, ()), claims) for gpu in group.gpus]
     unlocated = []
+    sofar = Fraction(0)
     for uid, pod in sorted(guests.items()):
         units = asked_of_group(group.resource, pod)
         held = sum(taker.pod_uid == uid for device in devices for taker in device.takers)
         if units > held:
-            milli = (units - held) * WHOLE // max(group.shares_per_gpu, 1)
+            before = round(sofar)
+            sofar += Fraction((units - held) * WHOLE, max(group.shares_per_gpu, 1))
+            milli = round(sofar) - before
             unlocated.append(Unlocated(uid, pod.key, units - held, milli, units=units - held))
     around = Around(
         is_open=not closed and group.alive is not False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 
 from apps.planner.devices import Gpu, Source
 from apps.planner.ledger_rows import DeviceLedger, Flag, InstanceLedger, Standing, Taker
@@ -32,6 +33,9 @@ def account_for(
     parts = [_memory_of(grant, memory) for grant in grants]
     told = memory is not None and all(part is not None for part in parts)
     taken_memory = sum(part or 0 for part in parts) if told else None
+    share = Fraction(milli)
+    if taken_memory and memory:
+        share = max(share, whole * min(Fraction(taken_memory, memory), Fraction(1)))
     flags = []
     if sum(_milli_of(grant, whole) >= whole for grant in grants) > 1:
         flags.append(Flag.HELD_TWICE)
@@ -39,9 +43,10 @@ def account_for(
         flags.append(Flag.OVERSUBSCRIBED)
     return DeviceLedger(
         gpu=gpu,
-        standing=_standing(bool(takers), milli >= whole, gpu.healthy),
+        standing=_standing(bool(takers), share >= whole, gpu.healthy),
         takers=tuple(takers),
         whole_milli=whole,
+        share=share,
         taken_milli=milli,
         left_milli=max(0, whole - milli),
         over_milli=max(0, milli - whole),
@@ -72,11 +77,13 @@ def _in_turns(gpu: Gpu, takers: Sequence[Taker], slots: int) -> DeviceLedger:
     """Turns divide neither memory nor cores; a slot counts as its part of the device."""
     used = min(len(takers), slots)
     over = len(takers) - used
-    taken = WHOLE * len(takers) // slots
+    share = Fraction(WHOLE * len(takers), slots)
+    taken = round(share)
     return DeviceLedger(
         gpu=gpu,
         standing=_standing(bool(takers), used == slots, gpu.healthy),
         takers=tuple(replace(taker, milli=None) for taker in takers),
+        share=share,
         taken_milli=taken,
         left_milli=max(0, WHOLE - taken),
         over_milli=max(0, taken - WHOLE),
@@ -98,9 +105,9 @@ def account_for_cut(
     rows = tuple(_instance(one, gpu, model, on_instance) for one in use.instances)
     held = [row for row in rows if row.standing is Standing.HELD]
     slices = _compute_slices(model)
-    taken = (
-        WHOLE if whole_takers else WHOLE * sum(compute_slices(row.profile, model) for row in held) // slices
-    )
+    cut = sum(compute_slices(row.profile, model) for row in held)
+    share = Fraction(WHOLE) if whole_takers else Fraction(WHOLE * cut, slices)
+    taken = round(share)
     flags = [Flag.WHOLE_AND_CUT] if whole_takers else []
     if any(len(_grants(row.takers, claims)) > 1 for row in rows):
         flags.append(Flag.HELD_TWICE)
@@ -116,6 +123,7 @@ def account_for_cut(
         takers=tuple(whole_takers),
         instances=rows,
         more=use.more,
+        share=share,
         taken_milli=taken,
         left_milli=max(0, WHOLE - taken),
         over_milli=max(0, taken - WHOLE),
@@ -134,8 +142,9 @@ def compute_slices(profile: str, model: MigModel | None) -> int:
     return int(head) if head.isdecimal() and len(head) == 1 else 1
 
 
-def milli_of_profile(profile: str, model: MigModel | None) -> int:
-    return min(WHOLE, WHOLE * compute_slices(profile, model) // _compute_slices(model))
+def part_of_profile(profile: str, model: MigModel | None) -> Fraction:
+    """In milli-GPU, not rounded."""
+    return min(Fraction(WHOLE), Fraction(WHOLE * compute_slices(profile, model), _compute_slices(model)))
 
 
 def _compute_slices(model: MigModel | None) -> int:
@@ -154,7 +163,7 @@ def _instance(
         profile=one.profile,
         start=one.start,
         slices=one.size,
-        milli=milli_of_profile(one.profile, model),
+        milli=round(part_of_profile(one.profile, model)),
         memory_mib=memory,
         standing=_instance_standing(one, gpu, is_taken=bool(takers)),
         uuid=one.uuid,

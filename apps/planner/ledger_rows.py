@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from fractions import Fraction
 
 from apps.planner.devices import Gpu, Source
 
@@ -98,7 +99,8 @@ class DeviceLedger:
     has less left than its devices show. over_*: given out beyond the whole. units, units_used: of the
     resource it is dealt into, None where it is not dealt. waste: why the left part is stranded, None if it
     is not. instances: how it is cut, () if it is whole; more: by profile, how many fit beside them, None
-    where that cannot be said.
+    where that cannot be said. share: what is allocated of the device, not rounded: the larger of what is
+    taken of its cores and of its memory.
     """
 
     gpu: Gpu
@@ -107,6 +109,7 @@ class DeviceLedger:
     instances: tuple[InstanceLedger, ...] = ()
     more: Mapping[str, int] | None = None
     whole_milli: int = 1000
+    share: Fraction = Fraction(0)
     taken_milli: int = 0
     left_milli: int = 1000
     over_milli: int = 0
@@ -127,6 +130,10 @@ class DeviceLedger:
     @property
     def key(self) -> str:
         return self.gpu.key
+
+    @property
+    def allocated_milli(self) -> int:
+        return round(self.share)
 
     @property
     def all_takers(self) -> tuple[Taker, ...]:
@@ -160,7 +167,8 @@ class GroupLedger:
     healthy and offered). allocated_milli: held, located or not. free: wholly free and to be had whole.
     left_milli: idle in all, also on devices in part; stranded_milli: of that, what nobody can use.
     units_*: of the resource, which are other numbers than GPUs where one GPU is dealt into several; None
-    where the node offers none by that name. overcommitted: units asked beyond those offered.
+    where the node offers none by that name. overcommitted: units asked beyond those offered. parts: (offered,
+    asked) of each resource that counts parts of the devices. allocated: as `allocated_milli`, not rounded.
     """
 
     vendor: str
@@ -171,7 +179,7 @@ class GroupLedger:
     schedulable: int = 0
     unhealthy: int = 0
     withheld: int = 0
-    allocated_milli: int = 0
+    allocated: Fraction = Fraction(0)
     free: int = 0
     left_milli: int = 0
     stranded_milli: int = 0
@@ -183,6 +191,11 @@ class GroupLedger:
     shares_per_gpu: int = 1
     alive: bool | None = None
     unlocated: tuple[Unlocated, ...] = ()
+    parts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def allocated_milli(self) -> int:
+        return round(self.allocated)
 
     @property
     def units_free(self) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from apps.planner.devices import DeviceGroup
 from apps.planner.inventory import Node, Pod
@@ -51,9 +52,9 @@ def sum_up(group: DeviceGroup, devices: Sequence[DeviceLedger], around: Around) 
     hidden = _hidden(around.unlocated)
     is_dealt = group.shares_per_gpu > 1
     rows = _stranded(_sure(devices, hidden, around), around, is_dealt)
-    allocated = sum(_scaled(row, row.taken_milli) for row in rows)
-    allocated = min(WHOLE * len(rows), allocated + sum(one.milli for one in around.unlocated))
-    left = WHOLE * len(rows) - allocated
+    held = sum((_held(row) for row in rows), Fraction(0)) + sum(one.milli for one in around.unlocated)
+    allocated = min(Fraction(WHOLE * len(rows)), held)
+    left = WHOLE * len(rows) - round(allocated)
     causes = _causes(rows, left, withheld) if around.is_open else Counter[Waste]()
     free = sum(_is_whole(row) for row in rows) - missing - hidden if around.is_open else 0
     over = max(0, around.used - around.offered) if around.offered is not None else 0
@@ -66,7 +67,7 @@ def sum_up(group: DeviceGroup, devices: Sequence[DeviceLedger], around: Around) 
         schedulable=max(0, healthy - withheld) if around.is_open else 0,
         unhealthy=len(rows) - healthy,
         withheld=withheld,
-        allocated_milli=allocated,
+        allocated=allocated,
         free=0 if around.offers_slots else max(0, free),
         left_milli=left,
         stranded_milli=sum(causes.values()),
@@ -120,6 +121,11 @@ def _is_whole(row: DeviceLedger) -> bool:
     return row.gpu.healthy and not row.instances and not row.takers
 
 
+def _held(row: DeviceLedger) -> Fraction:
+    """What of it is allocated, as a part of one physical device."""
+    return WHOLE * min(row.share / row.whole_milli, Fraction(1))
+
+
 def _scaled(row: DeviceLedger, milli: int) -> int:
     """As a part of one physical device, also where its cores are sold more than once."""
     return WHOLE * min(milli, row.whole_milli) // row.whole_milli
@@ -145,8 +151,13 @@ def _waste_of(row: DeviceLedger, around: Around, has_units: bool) -> Waste | Non
     if not has_units:
         return Waste.NO_UNITS if row.left_milli else None
     if row.left_memory_mib == 0 and row.left_milli:
-        return Waste.NO_MEMORY
+        return Waste.NO_MEMORY if _limits_cores(row) else None
     return Waste.NO_CORES if not row.left_milli and row.left_memory_mib else None
+
+
+def _limits_cores(row: DeviceLedger) -> bool:
+    """A card without cores in its register, or whose pods set no limit of them, is full with its memory."""
+    return row.gpu.cores != 0 and any(taker.milli is not None for taker in row.takers)
 
 
 def _with_waste(row: DeviceLedger, waste: Waste | None) -> DeviceLedger:
@@ -166,7 +177,7 @@ def _causes(rows: Sequence[DeviceLedger], left: int, withheld: int) -> Counter[W
     causes: Counter[Waste] = Counter()
     for row in rows:
         if row.waste is not None and row.stranded_milli:
-            causes[row.waste] += _scaled(row, row.stranded_milli)
+            causes[row.waste] += min(_scaled(row, row.stranded_milli), WHOLE - round(_held(row)))
     if withheld:
         causes[Waste.NOT_OFFERED] += withheld * WHOLE
     excess = sum(causes.values()) - left

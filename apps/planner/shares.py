@@ -5,11 +5,12 @@ The same for all accounting (ledger, rooms, pages), so that no two of them count
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from apps.planner.inventory import Node, Pod
-from apps.planner.mig.nodes import asked_profiles
+from apps.planner.mig.nodes import MIG_PREFIX, asked_profiles
 from apps.planner.mig.use import single_profile
 from apps.planner.resources import counts_devices, is_device_resource
 
@@ -32,10 +33,6 @@ class Asked:
     @property
     def is_share(self) -> bool:
         return bool(self.devices) and (self.milli < WHOLE or self.memory_mib is not None)
-
-    def all_milli(self, shares: int = 1) -> int:
-        """shares: into how many turns a device is dealt, where it is shared in time."""
-        return self.devices * self.milli // max(shares, 1)
 
     def __bool__(self) -> bool:
         return bool(self.devices or self.profiles)
@@ -75,14 +72,7 @@ def asked_of(node: Node, pod: Pod) -> Asked:
 def _part_asked(node: Node, pod: Pod) -> str:
     """A resource that counts parts of one of the main devices ("aliyun.com/gpu-mem"), "" without one."""
     return next(
-        (
-            name
-            for name, amount in pod.requests.items()
-            if amount > 0
-            and is_device_resource(name)
-            and not counts_devices(name)
-            and not (node.others and _is_beside(node, name))
-        ),
+        (name for name, amount in pod.requests.items() if amount > 0 and _is_part(node, name)),
         "",
     )
 
@@ -99,6 +89,32 @@ def _memory_behind(node: Node, resource: str, amount: int) -> int | None:
 def units_of(node: Node, asked: Asked) -> int:
     """Of the node's resource as its kubelet counts them: none for a share of a card that is offered whole."""
     return 0 if asked.is_share and node.shares_per_gpu <= 1 else asked.units
+
+
+def part_of(node: Node, asked: Asked) -> Fraction:
+    """Milli-GPU of one of its devices, not rounded: a turn is its part of the card, a share the larger of its
+    cores and its memory."""
+    turns = node.shares_per_gpu if shares_in_time(node) else 1
+    known = [gpu.memory_mib for gpu in node.gpus if gpu.memory_mib]
+    memory = Fraction(0)
+    if asked.memory_mib and known and len(known) == len(node.gpus):
+        memory = min(Fraction(WHOLE * asked.memory_mib, max(known)), Fraction(WHOLE))
+    return max(Fraction(asked.milli, turns), memory)
+
+
+def parts_of(node: Node, pods: Iterable[Pod]) -> dict[str, tuple[int, int]]:
+    """(offered, asked) of each resource that counts parts of the main devices ("aliyun.com/gpu-mem")."""
+    names = [name for name, amount in node.allocatable.items() if amount > 0 and _is_part(node, name)]
+    guests = [pod for pod in pods if is_load(pod)] if names else []
+    return {
+        name: (node.allocatable[name], sum(pod.requests.get(name, 0) for pod in guests))
+        for name in sorted(names)
+    }
+
+
+def _is_part(node: Node, name: str) -> bool:
+    is_device = is_device_resource(name) and not name.startswith(MIG_PREFIX)
+    return is_device and not counts_devices(name) and not (node.others and _is_beside(node, name))
 
 
 def asked_of_group(resource: str, pod: Pod) -> int:

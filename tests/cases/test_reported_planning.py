@@ -6,7 +6,7 @@ import pytest
 
 from apps.planner.counting import count_gpus
 from apps.planner.defrag import plan_free_nodes, plan_unlock
-from apps.planner.ledger_devices import compute_slices, milli_of_profile
+from apps.planner.ledger_devices import compute_slices, part_of_profile
 from apps.planner.mig.catalogue import MODELS
 from apps.planner.mig.nodes import asked_profiles
 from apps.planner.movability import movability
@@ -68,7 +68,7 @@ def test_instances_count_as_parts_of_a_gpu_and_not_as_none(asked, slices):
     model = MODELS["A100-80GB"]
     profiles = asked_profiles(found)
     assert sum(number * compute_slices(name, model) for name, number in profiles.items()) == slices
-    assert sum(number * milli_of_profile(name, model) for name, number in profiles.items()) > 0
+    assert sum(number * part_of_profile(name, model) for name, number in profiles.items()) > 0
     assert found.requests.get("nvidia.com/gpu", 0) == 0
 
 
@@ -77,7 +77,7 @@ def test_a_held_instance_is_allocated_milli_of_its_node():
     cut = node(gpus=0, labels=labels, capacity={"nvidia.com/gpu": "0", "nvidia.com/mig-3g.40gb": "2"})
     guest = pod("half", gpus=0, on="node-a", spec=asking(**{"mig-3g_40gb": 1}))
     counts = count_gpus(read(cut, guest))
-    assert (counts.physical, counts.allocated_milli) == (1, 428)
+    assert (counts.physical, counts.allocated_milli) == (1, 429)
 
 
 @pytest.mark.parametrize("is_shared", [True, False])

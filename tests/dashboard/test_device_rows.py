@@ -41,7 +41,7 @@ def shared_card(board, **facts):
 def test_shares_are_told_with_their_memory_and_by_whom_they_are_known(page_of):
     board = Board(now=time.time())
     page = page_of(board, shared_card(board))
-    assert "1 physical, 1 schedulable, 0.3 allocated; 10 units offered, 2 in use" in page
+    assert "1 physical, 1 schedulable, 0.5 allocated; 10 units offered, 2 in use" in page
     assert "serving/embed-svc-0 30 %, 10,000 MiB · by the scheduler" in page
     assert "serving/ocr-svc-0 (ocr) 9,000 MiB · by the scheduler" in page
     assert "19,000 of 40,000 MiB" in page

@@ -59,7 +59,7 @@ def test_a_card_in_twelve_turns_is_one_gpu() -> None:
     ledger = ledger_of(there, [pod("a", 5)])
     assert (ledger.physical, ledger.schedulable, ledger.free) == (1, 1, 0)
     assert (ledger.main.units_offered, ledger.main.units_used, ledger.main.units_free) == (12, 5, 7)
-    assert ledger.allocated_milli == 416
+    assert ledger.allocated_milli == 417
 
 
 def test_turns_whose_gpu_is_told_stand_on_it() -> None:
@@ -163,12 +163,12 @@ def test_whole_and_cut_gpus_of_one_card_are_never_both_given() -> None:
     )
     ledger = ledger_of(there, [pod("a", requests={"nvidia.com/mig-3g.20gb": 1})])
     first, second = ledger.devices
-    assert (first.standing, first.taken_milli) == (Standing.CUT, 428)
+    assert (first.standing, first.taken_milli) == (Standing.CUT, 429)
     assert [one.standing for one in first.instances] == [Standing.HELD, Standing.FREE]
     assert first.instances[0].memory_mib == MEMORY // 2
     assert (ledger.free, second.standing) == (1, Standing.FREE)
     assert first.waste is Waste.NO_PROFILE, "two of 3g take all memory, one compute slice is left over"
-    assert first.stranded_milli == 1000 - 428 - 428
+    assert first.stranded_milli == 1000 - 429 - 429
 
 
 def test_a_free_instance_is_no_waste_and_neither_is_room_for_another() -> None:
@@ -396,7 +396,7 @@ def test_instances_by_the_name_of_whole_gpus_are_no_whole_gpus() -> None:
     )
     ledger = ledger_of(there, [pod("a", 2)])
     assert (ledger.physical, ledger.schedulable, ledger.free) == (1, 1, 0)
-    assert ledger.allocated_milli == 2 * 142
+    assert ledger.allocated_milli == 286
     assert (ledger.main.units_offered, ledger.main.units_used) == (7, 2)
     assert ledger.devices[0].standing is Standing.CUT
 

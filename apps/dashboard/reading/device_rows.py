@@ -30,6 +30,7 @@ from apps.planner.shares import IN_TIME
 from apps.telemetry import queries as telemetry
 from apps.telemetry.queries import DeviceReading
 
+FEWEST_BYTES = 10**7
 NOT_MEASURED = "not measured"
 NOT_DIVIDED = "not divided"
 UNDIVIDED = IN_TIME - {"mps"}
@@ -132,7 +133,14 @@ def tell_counts(group: GroupLedger) -> str:
     text = ", ".join(words)
     if group.shares_per_gpu > 1 and group.units_offered is not None:
         text += f"; {plural(group.units_offered, unit_word(group))} offered, {group.units_used} in use"
+    for name, told in tell_parts(group):
+        text += f"; {told} {name} in use"
     return text
+
+
+def tell_parts(group: GroupLedger) -> list[tuple[str, str]]:
+    """What shares are counted in: ("aliyun.com/gpu-mem", "15 of 30"); not in bytes, which devices tell."""
+    return [(name, f"{used} of {all_}") for name, (all_, used) in group.parts.items() if all_ < FEWEST_BYTES]
 
 
 def unit_word(group: GroupLedger) -> str:
@@ -152,6 +160,7 @@ def tell_node_counts(view: NodeView) -> list[tuple[str, str]]:
     ]
     if main.shares_per_gpu > 1 and main.units_offered is not None:
         rows.append((f"{unit_word(main).capitalize()}s in use", f"{main.units_used} of {main.units_offered}"))
+    rows += [(f"{name} in use", told) for name, told in tell_parts(main)]
     if main.overcommitted:
         rows.append(("Overcommitted", f"by {main.overcommitted}"))
     return rows

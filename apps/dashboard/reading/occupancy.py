@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from apps.planner.inventory import Node, Pod
 from apps.planner.ledger import ledger_of
@@ -18,7 +19,7 @@ from apps.planner.mig.models import MigModel
 from apps.planner.mig.nodes import offered_profiles
 from apps.planner.mig.use import model_of, single_profile
 from apps.planner.room import deals_by_device
-from apps.planner.shares import WHOLE, asked_of, shares_in_time
+from apps.planner.shares import WHOLE, asked_of, part_of
 
 _PROFILE = re.compile(r"(\d+)g\.(\d+)gb")
 
@@ -71,11 +72,17 @@ class Occupancy:
 
 def asked_milli(node: Node, pod: Pod) -> int:
     """What the pod asks of this node's GPUs, in milli-GPU; 0 for MIG instances, also where they go by the
-    name of whole GPUs, for shares of the memory alone, and for pods without GPUs. Units of shared GPUs can be
+    name of whole GPUs, and for pods without GPUs. A share is the larger of its cores and its memory. Units of
+    shared GPUs can be
     asked for in a greater number than there are GPUs."""
+    return round(asked_part(node, pod))
+
+
+def asked_part(node: Node, pod: Pod) -> Fraction:
+    """The same, not rounded: to be added up."""
     asked = asked_of(node, pod)
-    milli = asked.all_milli(node.shares_per_gpu if shares_in_time(node) else 1)
-    return _no_more_than_all(node, milli)
+    part = asked.devices * part_of(node, asked)
+    return min(part, Fraction(WHOLE * len(node.gpus))) if node.shares_per_gpu > 1 else part
 
 
 def _no_more_than_all(node: Node, milli: int) -> int:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from apps.dashboard.reading.marks import Mark, mark_workloads, workload_key
 from apps.dashboard.reading.measures import Measures
 from apps.dashboard.reading.names import ShortNames, shorten_names
 from apps.dashboard.reading.nodes import NodeView, gpu_pods, links_note, view_node
-from apps.dashboard.reading.occupancy import asked_milli
+from apps.dashboard.reading.occupancy import asked_part
 from apps.dashboard.reading.plain import visible
 from apps.dashboard.reading.words import amount, plural
 from apps.planner.naming import shown_model
@@ -149,11 +150,12 @@ def count_totals(views: Iterable[NodeView]) -> Totals:
 def mark_pods(snapshot: Snapshot, views: Iterable[NodeView]) -> tuple[dict[str, Mark], list[LegendEntry]]:
     """Marks by pod uid, and the workloads by GPUs held."""
     key_of: dict[str, str] = {}
-    held: dict[str, int] = defaultdict(int)
+    parts: dict[str, Fraction] = defaultdict(Fraction)
     for view in views:
         for pod in gpu_pods(view):
             key = key_of[pod.uid] = workload_key(snapshot, pod)
-            held[key] += asked_milli(view.node, pod)
+            parts[key] += asked_part(view.node, pod)
+    held = {key: round(part) for key, part in parts.items()}
     marks = mark_workloads(held)
     legend = [
         LegendEntry(marks[key], milli) for key, milli in sorted(held.items(), key=lambda kv: (-kv[1], kv[0]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from apps.planner.inventory import Gpu, HeldDevice, MigInstance, Node
-from apps.planner.ledger_devices import milli_of_profile
+from apps.planner.ledger_devices import part_of_profile
 from apps.planner.mig.models import MigModel
 from apps.planner.mig.use import model_of
 from apps.planner.shares import WHOLE
@@ -84,7 +84,7 @@ class Places:
         memory = held.memory_mib
         if memory is None and gpu is not None:
             memory = _memory_of(held.profile, gpu, model)
-        return key, milli_of_profile(held.profile, model), memory
+        return key, int(part_of_profile(held.profile, model)), memory
 
 
 def _instance_at(gpu: Gpu, held: HeldDevice) -> MigInstance | None:

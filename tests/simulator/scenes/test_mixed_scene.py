@@ -20,10 +20,10 @@ EXPECTED = {
     "cpu-only": ("", 0, 0, 0, "", 1),
     "dra-h100": ("nvidia", 4, 4, 3000, "", 1),
     "gke-shared": ("nvidia", 2, 2, 1250, "time-sharing", 4),
-    "hami-a100": ("nvidia", 4, 4, 1900, "hami", 10),
-    "hami-ascend": ("ascend", 8, 8, 0, "hami", 4),
-    "hami-dead": ("nvidia", 2, 0, 0, "hami", 10),
-    "hygon-k100": ("hygon", 4, 4, 300, "hami", 4),
+    "hami-a100": ("nvidia", 4, 4, 2144, "hami", 10),
+    "hami-ascend": ("ascend", 8, 8, 750, "hami", 4),
+    "hami-dead": ("nvidia", 2, 0, 163, "hami", 10),
+    "hygon-k100": ("hygon", 4, 4, 500, "hami", 4),
     "intel-shared": ("intel", 2, 2, 600, "shared-dev", 10),
     "kai-a100": ("nvidia", 4, 4, 3000, "", 1),
     "koordinator-h800": ("nvidia", 8, 7, 1500, "", 1),
@@ -35,7 +35,7 @@ EXPECTED = {
     "nvlink-h100": ("nvidia", 8, 7, 4000, "", 1),
     "pcie-text": ("nvidia", 4, 4, 3000, "", 1),
     "silent-a100": ("nvidia", 8, 0, 8000, "", 1),
-    "sliced-l40s": ("nvidia", 8, 8, 1660, "time-slicing", 12),
+    "sliced-l40s": ("nvidia", 8, 8, 1667, "time-slicing", 12),
     "volcano-v100": ("nvidia", 2, 2, 1000, "volcano-vgpu", 10),
 }
 
