@@ -42,18 +42,17 @@ def read_source(source_id: int) -> bool:
         warnings=reading.warnings,
         past=past,
     )
-    _work_out_low_use(source.cluster)
+    _work_out_low_use(source.cluster, at=reading.at)
     return True
 
 
-def _work_out_low_use(cluster: Cluster) -> None:
+def _work_out_low_use(cluster: Cluster, *, at: float) -> None:
     """Once a minute: it goes through every device, and an average over minutes changes slowly."""
-    row = latest_snapshot(cluster)
-    telemetry = queries.open_telemetry(cluster)
-    if row is None or telemetry is None:
-        return
     known = queries.low_use_of(cluster)
-    if known is not None and (telemetry.taken_at - known[1]).total_seconds() < LOW_USE_SECONDS:
+    if known is not None and at - known[1].timestamp() < LOW_USE_SECONDS:
+        return
+    row, telemetry = latest_snapshot(cluster), queries.open_telemetry(cluster)
+    if row is None or telemetry is None:
         return
     found = queries.low_use_among(telemetry, open_snapshot(row))
     services.record_low_use(cluster_id=cluster.pk, found=found, taken_at=telemetry.taken_at)

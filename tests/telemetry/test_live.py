@@ -143,6 +143,19 @@ def test_the_exporters_labels_are_told_to_the_watcher_while_they_are_fresh(clust
     assert sightings_of(cluster) == {}
 
 
+def test_low_use_is_worked_out_once_a_minute(clock, cluster, measured, source):
+    measured.snapshot(cluster)
+    assert runner.read_source(source.pk)
+    found, since = queries.low_use_of(cluster)
+    assert found.units >= 4
+    clock.shift(30)
+    assert runner.read_source(source.pk)
+    assert queries.low_use_of(cluster)[1] == since
+    clock.shift(45)
+    assert runner.read_source(source.pk)
+    assert queries.low_use_of(cluster)[1] > since
+
+
 @pytest.mark.parametrize(
     "address",
     ["ftp://p:9090", "p:9090", "http://", "https://me:secret@p", "https://p/?q=1", "http://169.254.169.254",
