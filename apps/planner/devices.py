@@ -112,7 +112,8 @@ class Holding:
 
     device: `Gpu.key`, or the uuid of a MIG instance. milli: 1000 for a whole device, 0 where no share of its
     cores is set (it is held by its memory alone). source: who tells it.
-    observed_at: when it was seen, None for what stands in the pod itself.
+    observed_at: when it was seen, None for what stands in the pod itself. kept_by: key of the claim that
+    keeps the device although no pod uses it; then pod_uid is "".
     """
 
     pod_uid: str
@@ -122,6 +123,7 @@ class Holding:
     container: str = ""
     source: Source = Source.AGENT
     observed_at: float | None = None
+    kept_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,7 @@ class Node:
     drift: one sentence for each thing that the node showed before and does not show now (`planner.drift`).
     others: devices beside `gpus`, of another vendor or kind; shown and counted, never planned with.
     claimable: resource slices tell of its GPUs, so resource claims can be given them.
+    kept: devices that claims keep although no pod uses them; nobody else can be given those.
     """
 
     name: str
@@ -89,6 +90,7 @@ class Node:
     drift: tuple[str, ...] = ()
     others: tuple[DeviceGroup, ...] = ()
     claimable: bool = False
+    kept: tuple[HeldDevice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ Not in here: what could still be placed (rooms), what to do about it (defrag).
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -59,6 +59,7 @@ def ledger_of(node: Node, pods: Sequence[Pod]) -> NodeLedger:
         offers_slots=shares_in_time(node) or bool(single_profile(node)),
         host=host_waste(node, pods),
         overcommitted=_overcommitted_instances(node, asked.values()),
+        beyond_cards=_beyond_cards(node, asked),
     )
     group = DeviceGroup(
         node.vendor, node.gpu_resource, node.model, node.gpus, node.sharing, node.shares_per_gpu
@@ -105,7 +106,9 @@ class _Seats:
         profiles = {one.uuid: one.profile for gpu in node.gpus for one in gpu.instances if one.uuid}
         for holding in sorted(node.holdings or (), key=_order):
             pod = guests.get(holding.pod_uid)
-            if pod is None:
+            if holding.kept_by:
+                self._seat_kept(holding, devices, profiles)
+            elif pod is None:
                 self.ghosts.add(holding.device)
             elif holding.device in devices:
                 self.on_device[holding.device].append(_taker(holding, pod))
@@ -116,6 +119,16 @@ class _Seats:
                 self.found[pod.uid][profiles[holding.device]] += 1
             else:
                 self.strays.append(_taker(holding, pod))
+
+    def _seat_kept(self, holding: Holding, devices: Collection[str], profiles: Mapping[str, str]) -> None:
+        """The claim itself stands where a pod would."""
+        name = f"claim {holding.kept_by}"
+        milli = holding.milli or None
+        taker = Taker(name, f"{name}, no pod", "", milli, holding.memory_mib, source=holding.source)
+        if holding.device in devices:
+            self.on_device[holding.device].append(taker)
+        elif holding.device in profiles:
+            self.on_instance[holding.device].append(replace(taker, instance=holding.device))
 
 
 def _order(holding: Holding) -> tuple[str, str, str, int, int]:
@@ -256,6 +269,17 @@ def _is_cut_unseen(node: Node) -> bool:
     """It offers MIG instances, and nobody tells which of its GPUs are cut."""
     is_told = any(gpu.instances for gpu in node.gpus)
     return not is_told and bool(single_profile(node) or offered_profiles(node))
+
+
+def _beyond_cards(node: Node, asking: Mapping[str, Asked]) -> int:
+    """Cards given out beyond the node's: its device plugin and claims know nothing of each other."""
+    claimed = [one for one in node.holdings or () if one.source is Source.DRA and one.milli >= WHOLE]
+    keys = {gpu.key for gpu in node.gpus}
+    cards = {one.device for one in claimed} & keys
+    by_claim = {one.pod_uid for one in claimed}
+    sums = (one.devices * part_of(node, one) for uid, one in asking.items() if uid not in by_claim)
+    given = -(-sum(sums, Fraction(0)) // WHOLE)
+    return max(0, given + len(cards) - len(keys)) if given and cards else 0
 
 
 def _overcommitted_instances(node: Node, asking: Iterable[Asked]) -> int:

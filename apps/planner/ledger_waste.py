@@ -20,7 +20,8 @@ class Around:
     """What a group's node says about it. offered, used: units of its resource, None where it offers none by
     that name. is_cut_unseen: MIG instances are offered, nobody tells on which GPUs; is_single: on all of
     them, by the name of whole GPUs. offers_slots: turns are
-    dealt out, so no GPU is to be had whole. overcommitted: beyond what `offered` and `used` show."""
+    dealt out, so no GPU is to be had whole. overcommitted: beyond what `offered` and `used` show.
+    beyond_cards: cards given out by the plugin and by claims together that are not there."""
 
     is_open: bool = True
     offered: int | None = None
@@ -31,6 +32,7 @@ class Around:
     offers_slots: bool = False
     host: Waste | None = None
     overcommitted: int = 0
+    beyond_cards: int = 0
 
 
 def host_waste(node: Node, pods: Iterable[Pod]) -> Waste | None:
@@ -74,7 +76,7 @@ def sum_up(group: DeviceGroup, devices: Sequence[DeviceLedger], around: Around) 
         stranded_by=dict(causes),
         units_offered=around.offered,
         units_used=around.used,
-        overcommitted=over + around.overcommitted,
+        overcommitted=max(over + around.overcommitted, around.beyond_cards),
         sharing=group.sharing,
         shares_per_gpu=group.shares_per_gpu,
         alive=group.alive,

@@ -21,7 +21,7 @@ class Room:
     """The remaining room of one node.
 
     left: resources but whole GPUs; may be negative (overcommitted). gpu_left: milli left per
-    position of node.gpus; 0 where the device cannot be given out whole (unhealthy, cut by MIG).
+    position of node.gpus; 0 where the device cannot be given out whole (unhealthy, cut, kept by a claim).
     memory_left: MiB left per position, None where it is not known. by_device: False where devices are
     shared in time, so that only counts mean something. counts_units: the kubelet deals out units, which
     are a limit (the only one where not by_device). located: whether it is known which devices each pod holds.
@@ -37,7 +37,12 @@ class Room:
         self.left: dict[str, int] = dict(node.allocatable)
         self.by_device, self.counts_units = True, False
         offered = self.left.pop(node.gpu_resource, 0) if node.gpu_resource else 0
-        positions = [at for at, gpu in enumerate(node.gpus) if gpu.healthy and not gpu.instances]
+        kept = {one.device for one in node.holdings or () if one.kept_by}
+        positions = [
+            at
+            for at, gpu in enumerate(node.gpus)
+            if gpu.healthy and not gpu.instances and gpu.key not in kept
+        ]
         if offered > len(node.gpus):
             self.left[node.gpu_resource] = offered
             self.counts_units = True

@@ -26,7 +26,10 @@ class Ledger:
         self.memory: dict[str, list[int | None]] = {}
         self.held: dict[str, list[Seat]] = {}
         for node in snapshot.nodes.values():
-            self.devices[node.name] = [1000 if gpu.healthy and not gpu.instances else 0 for gpu in node.gpus]
+            kept = {one.device for one in node.holdings or () if one.kept_by}
+            self.devices[node.name] = [
+                1000 if gpu.healthy and not gpu.instances and gpu.key not in kept else 0 for gpu in node.gpus
+            ]
             self.memory[node.name] = [gpu.memory_mib for gpu in node.gpus]
         for pod in snapshot.pods.values():
             if pod.is_holding and not pod.hold and pod.node_name in snapshot.nodes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from apps.planner.rooms import free_room
 from tests.cases.reading import ledger, read
 from tests.kube.objects import node, pod
 
@@ -51,3 +52,24 @@ def test_a_claim_that_two_pods_share_takes_its_device_once():
     held = found.device("GPU-1")
     assert (held.taken_milli, held.over_milli, held.flags) == (1000, 0, ())
     assert {taker.pod for taker in held.takers} == {"team-a/left", "team-a/right"}
+
+
+def test_a_claim_that_no_pod_uses_keeps_its_device():
+    bare = node(gpus=0, capacity={"nvidia.com/gpu": "0"}, labels={"nvidia.com/gpu.count": "2"})
+    slices, claim = dra_objects()
+    kept = {**claim, "status": {**claim["status"], "reservedFor": []}}
+    snapshot = read(bare, slices, kept)
+    found = ledger(snapshot)
+    assert (found.allocated_milli, found.free) == (1000, 1)
+    held = found.device("GPU-1")
+    assert [taker.pod for taker in held.takers] == ["claim team-a/shared, no pod"]
+    room = free_room(snapshot).by_node["node-a"]
+    assert 1 not in room.usable
+
+
+def test_what_plugin_and_claims_give_out_beyond_the_cards_is_said():
+    offering = node(gpus=2, labels={"nvidia.com/gpu.count": "2"})
+    found = ledger(read(offering, *dra_objects(), claimed("left"), pod("both", gpus=2, on="node-a")))
+    assert (found.physical, found.overcommitted) == (2, 1)
+    fitting = ledger(read(offering, *dra_objects(), claimed("left"), pod("one", gpus=1, on="node-a")))
+    assert fitting.overcommitted == 0

@@ -24,11 +24,13 @@ class SlicedNode:
     """What slices tell of one node. by_driver: (driver, GPUs), the most GPUs first.
 
     drivers: of all its pools of GPUs, also of those whose devices are unknown. warnings: one sentence each.
+    kept: by claims that no pod uses.
     """
 
     by_driver: tuple[tuple[str, tuple[Gpu, ...]], ...] = ()
     drivers: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    kept: tuple[HeldDevice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,16 +185,17 @@ def _idle_claims(
     claims: Iterable[Claim],
     places: Mapping[Named, tuple[Card, SlicedDevice]],
     pools: Mapping[tuple[str, str], Pool],
-) -> dict[str, list[str]]:
-    """Node -> a sentence for each claim that keeps a device there although no pod uses it."""
-    found: dict[str, list[str]] = defaultdict(list)
+) -> dict[str, list[tuple[str, HeldDevice]]]:
+    """Node -> each device that a claim keeps there although no pod uses it, with a sentence of it."""
+    found: dict[str, list[tuple[str, HeldDevice]]] = defaultdict(list)
     for claim in claims:
         for result in claim.holding if not claim.users else ():
             pool = pools.get((result.driver, result.pool))
             place = places.get((result.driver, result.pool, result.device))
             if pool is not None and place is not None:
                 node = place[1].node or pool.node
-                found[node].append(f"the claim {claim.key} keeps {result.device}, but no pod uses it")
+                sentence = f"the claim {claim.key} keeps {result.device}, but no pod uses it"
+                found[node].append((sentence, _held_device(claim, result, place)))
     return found
 
 
@@ -200,7 +203,7 @@ def _nodes(
     pools: Mapping[tuple[str, str], Pool],
     cards: Mapping[tuple[str, str], tuple[Card, ...]],
     taken: Mapping[tuple[str, str], set[str]],
-    idle: Mapping[str, list[str]],
+    idle: Mapping[str, list[tuple[str, HeldDevice]]],
 ) -> dict[str, SlicedNode]:
     gpus: dict[str, dict[str, list[Gpu]]] = defaultdict(lambda: defaultdict(list))
     drivers: dict[str, list[str]] = defaultdict(list)
@@ -229,7 +232,8 @@ def _nodes(
                 for driver, found in sorted(gpus[name].items(), key=lambda pair: (-len(pair[1]), pair[0]))
             ),
             drivers=tuple(dict.fromkeys(drivers[name])),
-            warnings=tuple(dict.fromkeys((*told[name], *idle.get(name, ())))),
+            warnings=tuple(dict.fromkeys((*told[name], *(said for said, _ in idle.get(name, ()))))),
+            kept=tuple(held for _, held in idle.get(name, ())),
         )
         for name in sorted(names)
     }

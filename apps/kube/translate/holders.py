@@ -45,7 +45,8 @@ def settle_holders(node: Node, pods: Iterable[Pod], sightings: Sequence[Sighting
     told.take_from_exporter(sightings)
     told.follow_placeholders()
     loads = [pod for pod in guests.values() if not (pod.hold or pod.reservation)]
-    holdings = tuple(one for pod in sorted(loads, key=lambda pod: pod.uid) for one in told.best_of(pod))
+    of_pods = (one for pod in sorted(loads, key=lambda pod: pod.uid) for one in told.best_of(pod))
+    holdings = (*of_pods, *told.kept())
     sentences = [*told.problems, *_contradictions(told), *_disagreeing_pods(told)]
     if node.holdings is None and not holdings and not sentences:
         return node
@@ -77,7 +78,7 @@ class Holders:
         found = dict(nodes)
         for name, node in nodes.items():
             here = telling.get(name, ())
-            if node.holdings is None and not here:
+            if node.holdings is None and not here and not node.kept:
                 continue
             named = (pods.get(one.pod_uid) for one in node.holdings or ())
             alive = (pod for pod in named if pod is not None and pod.is_holding and pod.node_name == name)
@@ -131,6 +132,14 @@ class _Told:
     def _holding(self, pod: Pod, held: HeldDevice, found: tuple[str, int | None, int | None]) -> Holding:
         device, milli, memory = found
         return Holding(pod.uid, device, milli or 0, memory, held.container, held.source)
+
+    def kept(self) -> Iterator[Holding]:
+        """By claims that no pod uses."""
+        for held in self.node.kept:
+            found = self.places.find(held)
+            if found is not None:
+                device, milli, memory = found
+                yield Holding("", device, milli or 0, memory, source=held.source, kept_by=held.claim)
 
     def _say_missing(self, pod: Pod, held: HeldDevice) -> None:
         number = f"number {held.index}" if held.index is not None else ""

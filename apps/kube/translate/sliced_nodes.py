@@ -47,6 +47,7 @@ def gpus_of_main(node: Node, sliced: SlicedNode) -> tuple[Gpu, ...]:
 
 def with_slices(node: Node, sliced: SlicedNode) -> Node:
     node = replace(node, warnings=(*node.warnings, *sliced.warnings)) if sliced.warnings else node
+    node = replace(node, kept=sliced.kept) if sliced.kept else node
     for driver, gpus in sliced.by_driver:
         node = _with_gpus(node, driver, gpus)
     if not node.gpu_resource and sliced.drivers:

@@ -178,7 +178,7 @@ class _Reading:
         self.tells_cut = is_told and not any(asked_profiles(pod) for pod in unplaced)
         self.held: dict[str, list[str]] = {}
         for holding in node.holdings or ():
-            if holding.pod_uid in known:
+            if holding.pod_uid in known or holding.kept_by:
                 self.held.setdefault(holding.device, []).append(holding.pod_uid)
         self.asks_whole = any(pod.requests.get(WHOLE_GPU, 0) for pod in guests)
 
