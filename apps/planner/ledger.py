@@ -19,7 +19,7 @@ from apps.planner.ledger_devices import Claims, account_for, account_for_cut, pa
 from apps.planner.ledger_rows import DeviceLedger, Flag, GroupLedger, NodeLedger, Taker, Unlocated, Waste
 from apps.planner.ledger_waste import Around, host_waste, sum_up
 from apps.planner.mig.nodes import offered_profiles
-from apps.planner.mig.use import model_of, read_use, single_profile
+from apps.planner.mig.use import instance_memory, model_of, read_use, single_profile
 from apps.planner.shares import (
     WHOLE,
     Asked,
@@ -164,7 +164,8 @@ def _main_devices(node: Node, pods: Sequence[Pod], seats: _Seats, claims: Claims
     for gpu, told in zip(node.gpus, use.gpus, strict=True):
         takers = seats.on_device.get(gpu.key, ())
         if gpu.instances:
-            row = account_for_cut(gpu, told, use.model, takers, seats.on_instance, claims)
+            unit = instance_memory(node)
+            row = account_for_cut(gpu, told, use.model, takers, seats.on_instance, claims, unit)
         else:
             row = account_for(gpu, takers, claims, slots=slots)
         rows.append(_flag_ghosts(row, seats))

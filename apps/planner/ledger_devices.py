@@ -100,9 +100,10 @@ def account_for_cut(
     whole_takers: Sequence[Taker],
     on_instance: Mapping[str, Sequence[Taker]],
     claims: Claims,
+    unit_mib: int | None = None,
 ) -> DeviceLedger:
     """A GPU that MIG has cut: its instances are held or free, and nothing of it is to be had whole."""
-    rows = tuple(_instance(one, gpu, model, on_instance) for one in use.instances)
+    rows = tuple(_instance(one, gpu, model, on_instance, unit_mib) for one in use.instances)
     held = [row for row in rows if row.standing is Standing.HELD]
     slices = _compute_slices(model)
     cut = sum(compute_slices(row.profile, model) for row in held)
@@ -152,11 +153,16 @@ def _compute_slices(model: MigModel | None) -> int:
 
 
 def _instance(
-    one: InstanceUse, gpu: Gpu, model: MigModel | None, on_instance: Mapping[str, Sequence[Taker]]
+    one: InstanceUse,
+    gpu: Gpu,
+    model: MigModel | None,
+    on_instance: Mapping[str, Sequence[Taker]],
+    unit_mib: int | None,
 ) -> InstanceLedger:
+    """unit_mib: what each instance has, where the node itself says it."""
     known = model.by_name.get(one.profile) if model else None
-    memory = None
-    if known is not None and model is not None and gpu.memory_mib is not None:
+    memory = unit_mib
+    if memory is None and known is not None and model is not None and gpu.memory_mib is not None:
         memory = gpu.memory_mib * known.memory_slices // model.axis
     takers = tuple(on_instance.get(one.uuid, ())) if one.uuid else ()
     return InstanceLedger(

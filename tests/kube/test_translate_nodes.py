@@ -352,6 +352,20 @@ def test_mig_single_counts_cards_not_instances():
     assert (len(found.gpus), found.model, found.shares_per_gpu) == (2, "H100-80GB", 1)
 
 
+@pytest.mark.parametrize(
+    ("product", "whole"),
+    [("H100-80GB-MIG-1g.10gb", 81920), ("H100-80GB-MIG-1g.12gb", None), ("X9-MIG-1g.5gb", None)],
+)
+def test_mig_single_tells_the_memory_of_an_instance_not_of_the_card(product, whole):
+    labels = {
+        "nvidia.com/gpu.count": "7",
+        "nvidia.com/gpu.memory": "9856",
+        "nvidia.com/mig.strategy": "single",
+    }
+    found = read(node(labels=labels, product=product, capacity={"nvidia.com/gpu": "7"}))
+    assert [gpu.memory_mib for gpu in found.gpus] == [whole]
+
+
 def test_an_invalid_mig_layout_is_named():
     found = read(node(product="H100-80GB-MIG-INVALID", labels={"nvidia.com/gpu.count": "2"}))
     assert found.model == "H100-80GB"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apps.planner.inventory import Source
+from apps.planner.inventory import MigInstance, Source
 from apps.planner.ledger import ledger_of
 from apps.planner.ledger_rows import Standing
 from tests.planner.test_ledger import MEMORY, card, held, node, only_device, pod
@@ -58,3 +58,12 @@ def test_the_larger_share_counts_whether_or_not_the_card_is_known() -> None:
     known, unknown = (ledger_of(node(card(), holdings=seats), [guest]) for seats in ((seat,), None))
     assert (known.allocated_milli, unknown.allocated_milli) == (500, 500)
     assert only_device(node(card(), holdings=(seat,)), guest).taken_milli == 300
+
+
+def test_instances_under_single_have_the_memory_that_the_label_tells() -> None:
+    labels = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", "nvidia.com/gpu.memory": "4864"}
+    cut = card(instances=tuple(MigInstance("1g.5gb", at, f"MIG-{at}") for at in range(7)))
+    there = node(cut, offered=7, mig_strategy="single", labels=labels, holdings=(held("a", "MIG-0"),))
+    row = only_device(there, pod("a", 1))
+    assert {one.memory_mib for one in row.instances} == {4864}
+    assert (row.taken_memory_mib, row.allocated_milli) == (4864, 143)

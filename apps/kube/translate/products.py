@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from apps.kube.translate.records import Record
 from apps.kube.translate.values import whole_or_none
-from apps.planner.mig.catalogue import UnknownModel, find_model
+from apps.planner.mig.catalogue import UnknownModel, find_model, resource_profile
 from apps.planner.naming import PRODUCT_LABELS
 
 MIG_SUFFIX = re.compile(r"-MIG-.+$")
@@ -135,12 +135,25 @@ def read_memory(vendor: str, labels: Mapping[str, str], product: Product) -> Mem
             mib, label, text = size_mib(labels[key], unit), f"label {key}", labels[key][:40]
             if mib is None or mib <= 0:
                 return Memory(label=label, text=text)
-            is_of_whole = not product.profile
-            return Memory(mib if is_of_whole else None, None if is_of_whole else mib, label, text)
+            if product.profile:
+                return with_memory_of_table(Memory(None, mib, label, text), product)
+            return Memory(mib, None, label, text)
     sizes = [key.rpartition(".vram.")[2] for key in labels if key.startswith("beta.amd.com/gpu.vram.")]
     if vendor == "amd" and len(sizes) == 1:
         return Memory(size_mib(sizes[0], ""), None, f"label beta.amd.com/gpu.vram.{sizes[0]}", sizes[0])
-    return Memory()
+    return with_memory_of_table(Memory(), product) if product.profile else Memory()
+
+
+def with_memory_of_table(memory: Memory, product: Product) -> Memory:
+    """Where labels tell of MIG instances, the card's own comes from the model's placement table, if that knows
+    the model and the profile."""
+    try:
+        model = find_model(product.model)
+    except UnknownModel:
+        return memory
+    if resource_profile(product.profile) not in model.by_name:
+        return memory
+    return replace(memory, mib=model.memory_gb * 1024, label=f"MIG table of the model {model.name}")
 
 
 def size_mib(text: str, unit: str) -> int | None:

@@ -21,6 +21,7 @@ from apps.planner.mig.models import MigModel
 from apps.planner.mig.nodes import WHOLE_GPU, asked_profiles, offered_profiles
 
 PRODUCT = "nvidia.com/gpu.product"
+MEMORY = "nvidia.com/gpu.memory"
 GKE_LABEL = "cloud.google.com/gke-gpu-partition-size"
 GKE_PROFILE = re.compile(r"^(\d+g\.\d+gb\S*)$")
 SINGLE = re.compile(r"-MIG-(\d+g\.\d+gb\S*?)(?:-SHARED)?$")
@@ -129,6 +130,13 @@ def single_profile(node: Node) -> str:
     """The one profile of a node under mig.strategy=single, or of GKE's that is cut so; "" elsewhere."""
     found = SINGLE.search(node.labels.get(PRODUCT, "")) or GKE_PROFILE.search(node.labels.get(GKE_LABEL, ""))
     return found.group(1) if found else ""
+
+
+def instance_memory(node: Node) -> int | None:
+    """MiB of each instance under mig.strategy=single, where the label of a GPU's memory says just that."""
+    told = node.labels.get(MEMORY, "")
+    is_told = bool(single_profile(node)) and told.isascii() and told.isdecimal() and len(told) < 9
+    return (int(told) or None) if is_told else None
 
 
 def read_use(node: Node, pods: Iterable[Pod]) -> NodeUse:
