@@ -145,8 +145,8 @@ def read_memory(vendor: str, labels: Mapping[str, str], product: Product) -> Mem
 
 
 def with_memory_of_table(memory: Memory, product: Product) -> Memory:
-    """Where labels tell of MIG instances, the card's own comes from the model's placement table, if that knows
-    the model and the profile."""
+    """Where labels tell of MIG instances, the card's own comes from the placement table of the model, if that
+    knows both the model and the profile."""
     try:
         model = find_model(product.model)
     except UnknownModel:
