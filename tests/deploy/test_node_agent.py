@@ -99,7 +99,7 @@ def write(change, *, node="gpu-7", on="gpu-7", operation="UPDATE", subresource="
         "request": {
             "name": node,
             "operation": operation,
-            "subResource": subresource,
+            **({"subResource": subresource} if subresource else {}),  # an API server leaves out what is empty
             "userInfo": {"username": ACCOUNT, "extra": extra},
         },
     }
