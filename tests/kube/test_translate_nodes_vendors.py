@@ -201,8 +201,8 @@ def test_under_mig_single_a_large_instance_is_a_larger_part_of_its_card():
         "nvidia.com/mig.strategy": "single",
     }
     found = read(raw_node({"nvidia.com/gpu": "8"}, labels))
-    # Four 1g.20gb fill a card's memory, though it has seven compute slices.
-    assert (len(found.gpus), found.gpus[0].memory_mib, found.mig_strategy) == (2, None, "single")
+    # Four 1g.20gb fill a card's memory, though it has seven compute slices; the model's table tells how much.
+    assert (len(found.gpus), found.gpus[0].memory_mib, found.mig_strategy) == (2, 81920, "single")
 
 
 def test_an_invalid_mig_layout_leaves_its_gpus_standing():
