@@ -14,6 +14,7 @@ from apps.planner.free_nodes import choose_free_nodes
 from apps.planner.inventory import Pod
 from apps.planner.placement import Board
 from apps.planner.plan import Goal, Plan, Refusal
+from apps.planner.progress import Progress, Tell, tell_nobody
 from apps.planner.queue_unlock import QueueUnlock
 from apps.planner.rooms import free_room
 from apps.planner.snapshot import Snapshot
@@ -43,8 +44,10 @@ def plan_free_nodes(
     max_moves: int,
     deadline: Deadline,
     policy: CostPolicy = DEFAULT_COSTS,
+    tell: Tell = tell_nobody,
 ) -> Plan:
     """Free as many whole nodes as can be, then with the fewest moves, then at the least cost."""
+    tell(Progress("Laying out what is free."))
     board = Board(snapshot, policy)
     outcome = choose_free_nodes(board, max_moves, deadline)
     reasons = {
@@ -76,12 +79,14 @@ def plan_unlock(
     max_moves: int,
     deadline: Deadline,
     policy: CostPolicy = DEFAULT_COSTS,
+    tell: Tell = tell_nobody,
 ) -> Plan:
     """Room for one pending workload (gang key or pod key "namespace/name"), or for all that waits.
 
     Objective: that it can start at all, then the fewest moves, then the least disruption cost.
     For all that waits: by priority; among equals first what needs the fewest moves per GPU.
     """
+    tell(Progress("Laying out what is free."))
     rooms = free_room(snapshot)
     waiting = explain_pending(snapshot, only=workload, rooms=rooms)
     if workload is not None:

@@ -74,6 +74,37 @@ class Reconfiguration:
 
 
 @dataclass(frozen=True, slots=True)
+class Preemption:
+    """One running pod that gives way to a more important one and gets no new place.
+
+    order: 1-based, after all moves. gpus: whole GPUs it holds. priority: its own. cost: as of a move.
+    """
+
+    order: int
+    pod_uid: str
+    pod: str
+    node: str
+    gpus: int
+    priority: int
+    cost: float
+    reason: str
+    workload_uid: str = ""
+    node_uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """The next best way to the same end, as a sum: nodes it would use, moves, preemptions, cost as of a
+    plan. sentence: what it is and why it came second."""
+
+    nodes: tuple[str, ...]
+    moves: int
+    preemptions: int
+    cost: float
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
 class Refusal:
     """What the planner would not do, and why, in a sentence."""
 
@@ -106,3 +137,5 @@ class Plan:
     refused: tuple[Refusal, ...] = ()
     sentence: str = ""
     measures: Mapping[str, float] = field(default_factory=dict)
+    preemptions: tuple[Preemption, ...] = ()
+    runner_up: Alternative | None = None

@@ -8,7 +8,16 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from apps.planner.plan import Goal, HandOver, Move, Plan, Reconfiguration, Refusal
+from apps.planner.plan import (
+    Alternative,
+    Goal,
+    HandOver,
+    Move,
+    Plan,
+    Preemption,
+    Reconfiguration,
+    Refusal,
+)
 
 
 def plan_to_dict(plan: Plan) -> dict[str, Any]:
@@ -29,11 +38,14 @@ def plan_to_dict(plan: Plan) -> dict[str, Any]:
         "refused": [asdict(one) for one in plan.refused],
         "sentence": plan.sentence,
         "measures": dict(plan.measures),
+        "preemptions": [asdict(one) for one in plan.preemptions],
+        "runner_up": _alternative_to_dict(plan.runner_up),
     }
 
 
 def plan_from_dict(data: Mapping[str, Any]) -> Plan:
-    """Raises KeyError or TypeError when the data is not a plan of ours."""
+    """Raises KeyError or TypeError when the data is not a plan of ours. Older bodies know neither
+    preemptions nor a runner-up."""
     return Plan(
         goal=Goal(data["goal"]),
         moves=tuple(Move(**move) for move in data["moves"]),
@@ -50,6 +62,8 @@ def plan_from_dict(data: Mapping[str, Any]) -> Plan:
         refused=tuple(Refusal(**one) for one in data["refused"]),
         sentence=data["sentence"],
         measures=dict(data["measures"]),
+        preemptions=tuple(Preemption(**one) for one in data.get("preemptions", ())),
+        runner_up=_alternative_from_dict(data.get("runner_up")),
     )
 
 
@@ -61,6 +75,14 @@ def plan_to_answer(plan: Plan, seconds: float) -> dict[str, Any]:
         for move in answer["moves"]
     ]
     return {**answer, "seconds": round(seconds, 3)}
+
+
+def _alternative_to_dict(one: Alternative | None) -> dict[str, Any] | None:
+    return None if one is None else {**asdict(one), "nodes": list(one.nodes)}
+
+
+def _alternative_from_dict(data: Mapping[str, Any] | None) -> Alternative | None:
+    return None if data is None else Alternative(**{**data, "nodes": tuple(data["nodes"])})
 
 
 def _cut_to_dict(one: Reconfiguration) -> dict[str, Any]:

@@ -12,11 +12,10 @@ import structlog
 
 from apps.clusters import queries as clusters
 from apps.clusters.mig_manager import named_layouts
-from apps.planner.defrag import plan_free_nodes, plan_unlock
-from apps.planner.mig.planning import plan_mig
 from apps.planner.mig.preferring import prefer_named
 from apps.planner.plan import Goal
 from apps.planner.plan import Plan as PlannerPlan
+from apps.planner.searching import PlanRequest, search_plan
 from apps.planner.snapshot import Snapshot
 from apps.planner.verification import check_plan
 from apps.plans import services
@@ -63,20 +62,16 @@ def compute_draft(plan_id: int) -> bool:
 
 
 def _search(plan: Plan, snapshot: Snapshot) -> PlannerPlan:
-    request = plan.request
-    most = moves_allowed(policy_of(plan.cluster), request["max_moves"])
-    deadline = _deadline(float(request["seconds"]))
-    if request["goal"] == Goal.UNLOCK:
-        return plan_unlock(
-            snapshot,
-            workload=request["workload"] or None,
-            max_moves=most,
-            deadline=deadline,
-        )
-    if request["goal"] == Goal.MIG:
-        found = plan_mig(snapshot, max_moves=most, deadline=deadline)
+    asked = plan.request
+    request = PlanRequest(
+        Goal(asked["goal"]),
+        moves_allowed(policy_of(plan.cluster), asked["max_moves"]),
+        asked["workload"] or None if asked["goal"] == Goal.UNLOCK else None,
+    )
+    found = search_plan(snapshot, request, deadline=_deadline(float(asked["seconds"])))
+    if found.goal is Goal.MIG:
         return prefer_named(snapshot, found, named_layouts(plan.cluster) if found.reconfigurations else {})
-    return plan_free_nodes(snapshot, max_moves=most, deadline=deadline)
+    return found
 
 
 def _deadline(seconds: float) -> Callable[[], bool]:

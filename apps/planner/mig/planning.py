@@ -21,6 +21,7 @@ from apps.planner.mig.nodes import MOST_INSTANCES, asked_profiles
 from apps.planner.mig.seating import Seating
 from apps.planner.plan import Goal, Plan, Refusal
 from apps.planner.program import Deadline
+from apps.planner.progress import Progress, Tell, tell_nobody
 from apps.planner.snapshot import Snapshot
 from apps.planner.waiting import group_pending
 
@@ -30,10 +31,16 @@ MOST_GPUS = 64  # on one node
 
 
 def plan_mig(
-    snapshot: Snapshot, *, max_moves: int, deadline: Deadline, policy: CostPolicy = DEFAULT_COSTS
+    snapshot: Snapshot,
+    *,
+    max_moves: int,
+    deadline: Deadline,
+    policy: CostPolicy = DEFAULT_COSTS,
+    tell: Tell = tell_nobody,
 ) -> Plan:
     """Serve as much of the pending demand as can be, then the fewest reconfigurations, then the
     fewest moves, then the least left uncut."""
+    tell(Progress("Reading the layouts."))
     facts = MigFacts(snapshot, policy)
     waiting, refused = _waiting(snapshot)
     if not waiting:

@@ -10,11 +10,9 @@ from typing import Any
 
 from apps.clusters.answering import OfflineCommand
 from apps.fragmentation.offline import add_source_arguments, bad_input, open_source
-from apps.planner.defrag import plan_free_nodes, plan_unlock
-from apps.planner.mig.planning import plan_mig
 from apps.planner.plan import Goal, Plan, Reconfiguration
 from apps.planner.plan_json import plan_to_answer
-from apps.planner.snapshot import Snapshot
+from apps.planner.searching import PlanRequest, search_plan
 from apps.planner.verification import check_plan
 from apps.planner.waiting import group_pending
 
@@ -42,7 +40,8 @@ class Command(OfflineCommand):
         if workload and workload not in dict(group_pending(snapshot)):
             raise bad_input(f"--workload: no pending pod or gang is called {workload!r}")
         begun = time.monotonic()
-        plan = _search(snapshot, options, _deadline(begun + options["seconds"]))
+        request = PlanRequest(Goal(options["goal"]), options["max_moves"], workload)
+        plan = search_plan(snapshot, request, deadline=_deadline(begun + options["seconds"]))
         seconds = time.monotonic() - begun
         violations = check_plan(snapshot, plan)
         if violations:
@@ -85,16 +84,6 @@ def _proof(plan: Plan) -> str:
         return "no moves"
     # Of a whole queue nobody knows how few moves would do.
     return f"gap {plan.gap:.1%} to the bound" if plan.lower_bound else "no bound known"
-
-
-def _search(snapshot: Snapshot, options: dict[str, Any], deadline: Callable[[], bool]) -> Plan:
-    if options["goal"] == Goal.UNLOCK:
-        return plan_unlock(
-            snapshot, workload=options["workload"], max_moves=options["max_moves"], deadline=deadline
-        )
-    if options["goal"] == Goal.MIG:
-        return plan_mig(snapshot, max_moves=options["max_moves"], deadline=deadline)
-    return plan_free_nodes(snapshot, max_moves=options["max_moves"], deadline=deadline)
 
 
 def _deadline(end: float) -> Callable[[], bool]:
