@@ -11,19 +11,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-import numpy.typing as npt
-
+from apps.planner.fragmentation_sheets import CAUSES, Ints
+from apps.planner.fragmentation_table import FragmentationTable
 from apps.planner.gang_room import LargestGang, find_largest_gang
 from apps.planner.inventory import Node, Pod
 from apps.planner.movability import MovabilityRules
-from apps.planner.parts import CAUSES, Parts, count_free_blocks, is_whole_node, measure_parts, parts_to_dict
+from apps.planner.parts import Parts, count_free_blocks, is_whole_node, measure_parts, parts_to_dict
 from apps.planner.resources import asks_gpu
 from apps.planner.rooms import Room, free_room
 from apps.planner.snapshot import Snapshot
 from apps.planner.workload import Workload, choose_workload, live_workload
 
-Ints = npt.NDArray[np.int64]
 WAITING, WANTED = "waiting", "wanted"
 """What stranded GPUs are measured against: the shapes that wait, else those of the workload."""
 
@@ -66,19 +64,6 @@ class FragmentationReport:
     stranded_by: str = WANTED
 
 
-@dataclass(frozen=True, slots=True)
-class Causes:
-    """Per node (rows): counts x milli by cause, columns in the order of CAUSES."""
-
-    table: Ints
-    least: Ints
-
-    @property
-    def fragmentation(self) -> Ints:
-        lost: Ints = self.table[:, :-1].sum(axis=1)
-        return lost
-
-
 def measure(snapshot: Snapshot, workload: Workload | Iterable[Pod] | None = None) -> FragmentationReport:
     """workload: what is wanted; None takes the cluster's own pods.
 
@@ -87,20 +72,18 @@ def measure(snapshot: Snapshot, workload: Workload | Iterable[Pod] | None = None
     rooms = free_room(snapshot)
     wanted = _as_workload(snapshot, workload)
     measured = [room for room in rooms.by_node.values() if _is_measured(room.node)]
-    causes = measure_rooms(measured, wanted)
-    weight = wanted.weight_total
-    numerator = int(causes.fragmentation.sum())
-    idle = sum(room.idle_milli for room in measured)
+    table = FragmentationTable(measured, wanted)
+    weight, numerator, idle = table.weight_total, table.numerator, table.idle_milli
     lost = numerator / weight if weight else 0.0
-    sums = causes.table.sum(axis=0)
-    least, stranded_by = _least_stranded(snapshot, measured, causes)
+    sums = table.causes.sum(axis=0)
+    least, stranded_by = _least_stranded(snapshot, measured, table)
     return FragmentationReport(
         fragmentation_milli=lost,
         idle_milli=idle,
         total_milli=1000 * sum(len(room.usable) for room in measured),
         ratio=numerator / (weight * idle) if weight and idle else 0.0,
         by_cause={name: int(sums[at]) / weight if weight else 0.0 for at, name in enumerate(CAUSES)},
-        nodes=_describe_nodes(snapshot, measured, causes, weight),
+        nodes=_describe_nodes(snapshot, measured, table),
         free_nodes=count_free_nodes(snapshot),
         largest_gang=find_largest_gang(measured),
         stranded_gpus=int(least.sum()) / 1000,
@@ -108,42 +91,9 @@ def measure(snapshot: Snapshot, workload: Workload | Iterable[Pod] | None = None
         weight_total=weight,
         warnings=() if weight else ("There are no pods, so nothing is wanted and nothing counts as lost.",),
         free_blocks=count_free_blocks(measured),
-        parts=measure_parts(snapshot, measured, causes.table, least, weight, stranded_by),
+        parts=measure_parts(snapshot, measured, table.causes, least, weight, stranded_by),
         stranded_by=stranded_by,
     )
-
-
-def measure_rooms(rooms: list[Room], workload: Workload) -> Causes:
-    """FGD by cause for each room, exactly as the definition reads."""
-    width = max((len(room.gpu_left) for room in rooms), default=0)
-    left = np.zeros((len(rooms), max(width, 1)), dtype=np.int64)
-    for row, room in enumerate(rooms):
-        left[row, : len(room.gpu_left)] = room.gpu_left
-    cpu = np.array([room.left.get("cpu", 0) for room in rooms], dtype=np.int64)
-    idle = left.sum(axis=1)
-    table = np.zeros((len(rooms), len(CAUSES)), dtype=np.int64)
-    least = idle.copy()
-    by_milli: dict[int, tuple[Ints, Ints]] = {}
-    models: dict[str, npt.NDArray[np.bool_]] = {}
-    for spec, count in workload.specs:
-        if spec.gpus == 0:
-            table[:, 4] += count * idle
-            continue
-        if spec.milli not in by_milli:
-            enough = left >= spec.milli
-            by_milli[spec.milli] = (enough.sum(axis=1), np.where(enough, 0, left).sum(axis=1))
-        if spec.models not in models:
-            models[spec.models] = np.array([spec.allows(room.node) for room in rooms], dtype=bool)
-        fitting, crumbs = by_milli[spec.milli]
-        allowed, has_cpu, has_gpu = models[spec.models], cpu >= spec.cpu, fitting >= spec.gpus
-        fits = allowed & has_cpu & has_gpu
-        table[:, 0] += count * np.where(allowed & ~has_cpu & has_gpu, idle, 0)
-        table[:, 1] += count * (np.where(allowed & has_cpu & ~has_gpu, idle, 0) + np.where(fits, crumbs, 0))
-        table[:, 2] += count * np.where(allowed & ~has_cpu & ~has_gpu, idle, 0)
-        table[:, 3] += count * np.where(allowed, 0, idle)
-        table[:, 5] += count * np.where(fits, idle - crumbs, 0)
-        least = np.minimum(least, np.where(fits, crumbs, idle))
-    return Causes(table, least)
 
 
 def count_free_nodes(snapshot: Snapshot) -> dict[str, int]:
@@ -198,24 +148,24 @@ def _is_measured(node: Node) -> bool:
     )
 
 
-def _least_stranded(snapshot: Snapshot, rooms: list[Room], causes: Causes) -> tuple[Ints, str]:
+def _least_stranded(snapshot: Snapshot, rooms: list[Room], table: FragmentationTable) -> tuple[Ints, str]:
     """Per room, idle capacity that no wanted shape can use: what waits if something waits,
     else what runs; and which of the two it was."""
     waiting = choose_workload(pod for pod in snapshot.pending_pods if asks_gpu(pod))
     if waiting.specs:
-        return measure_rooms(rooms, waiting).least, WAITING
-    return causes.least, WANTED
+        return FragmentationTable(rooms, waiting).stranded(), WAITING
+    return table.stranded(), WANTED
 
 
 def _describe_nodes(
-    snapshot: Snapshot, rooms: list[Room], causes: Causes, weight: int
+    snapshot: Snapshot, rooms: list[Room], table: FragmentationTable
 ) -> tuple[NodeFragmentation, ...]:
     rules = MovabilityRules(snapshot)
-    lost = causes.fragmentation
+    weight, lost = table.weight_total, table.causes[:, :-1].sum(axis=1).tolist()
     return tuple(
         NodeFragmentation(
             name=room.node.name,
-            fragmentation_milli=int(lost[row]) / weight if weight else 0.0,
+            fragmentation_milli=lost[row] / weight if weight else 0.0,
             idle_milli=room.idle_milli,
             worth=_worth(room, rules),
         )

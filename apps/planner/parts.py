@@ -10,17 +10,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-import numpy.typing as npt
-
+from apps.planner.fragmentation_sheets import CAUSES, Ints
 from apps.planner.gang_room import LargestGang, count_groups, find_largest_gang
 from apps.planner.inventory import LinkClass, Node
 from apps.planner.mig.use import single_profile
 from apps.planner.rooms import Room, is_free_node
 from apps.planner.snapshot import Snapshot
 
-Ints = npt.NDArray[np.int64]
-CAUSES = ("lacks_cpu", "lacks_gpu", "lacks_both", "model_not_allowed", "cpu_only", "usable")
 BLOCKS = (8, 4, 2, 1)
 """Sizes of free blocks. A node with 7 free GPUs has one block of 4, one of 2 and one of 1."""
 

@@ -6,7 +6,7 @@ As in FGD: the most popular specs, CPU-only pods included, until they cover 95 %
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from apps.planner.inventory import Node, Pod
@@ -31,10 +31,11 @@ class Spec:
     models: str = ""
 
     def allows(self, node: Node) -> bool:
-        if not self.models:
-            return True
-        names = {node.labels[label] for label in PRODUCT_LABELS if label in node.labels} | {node.model}
-        return any(model in names for model in self.models.split("|"))
+        return self.allows_any(names_of_model(node))
+
+    def allows_any(self, names: frozenset[str]) -> bool:
+        """names: all that one node's model goes by."""
+        return not self.models or any(model in names for model in self.models.split("|"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,12 @@ class Workload:
     @property
     def weight_total(self) -> int:
         return sum(count for _, count in self.specs)
+
+
+def names_of_model(node: Node) -> frozenset[str]:
+    """What the model of its GPUs goes by: as its labels say, and without any sharing suffix."""
+    told = [node.labels[label] for label in PRODUCT_LABELS if label in node.labels]
+    return frozenset((*told, node.model))
 
 
 def spec_of(pod: Pod) -> Spec:
@@ -60,7 +67,11 @@ def spec_of(pod: Pod) -> Spec:
 
 def choose_workload(pods: Iterable[Pod]) -> Workload:
     """The shortest prefix of the popularity order that covers 95 % of the pods."""
-    counts = _count_specs(pods)
+    return most_popular(_count_specs(pods))
+
+
+def most_popular(counts: Mapping[Spec, int]) -> Workload:
+    """As choose_workload, from pods already counted by spec."""
     ordered = sorted(counts.items(), key=lambda entry: (entry[1], entry[0]), reverse=True)
     wanted = sum(counts.values()) * COVER_PERCENT
     chosen: list[tuple[Spec, int]] = []
