@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 NEEDS_NO_DATABASE = frozenset(
     {
-        *("read_topology", "read_dump", "read_metrics", "read_mig", "measure", "make_plan"),
+        *("read_topology", "read_dump", "read_metrics", "read_mig", "measure", "make_plan", "replay"),
         *("simulate_cluster", "make_steering_certificate"),
         *("makemigrations", "check", "spectacular", "help", "--help", "-h", "version", "--version"),
     }

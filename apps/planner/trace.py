@@ -56,17 +56,17 @@ def workload_from_rows(pod_rows: Iterable[Row]) -> tuple[Pod, ...]:
 def _read_nodes(rows: Iterable[Row]) -> Iterable[Node]:
     seen: set[str] = set()
     for number, row in enumerate(rows, start=2):
-        name = _text(row, "sn", "nodes", number)
+        name = read_text(row, "sn", "nodes", number)
         if name in seen:
             raise ValueError(f"nodes, line {number}: {name!r} appears twice")
         seen.add(name)
-        gpus = _amount(row, "gpu", "nodes", number)
+        gpus = read_amount(row, "gpu", "nodes", number)
         if gpus > 128:
             raise ValueError(f"nodes, line {number}: {gpus} GPUs on one node are too many")
         model = (row.get("model") or "").strip()
         allocatable = {
-            "cpu": _amount(row, "cpu_milli", "nodes", number),
-            "memory": _amount(row, "memory_mib", "nodes", number) * 2**20,
+            "cpu": read_amount(row, "cpu_milli", "nodes", number),
+            "memory": read_amount(row, "memory_mib", "nodes", number) * 2**20,
             "pods": MOST_PODS_A_NODE,
             **({GPU: gpus} if gpus else {}),
         }
@@ -86,16 +86,13 @@ def _read_nodes(rows: Iterable[Row]) -> Iterable[Node]:
 
 
 def _read_pod(row: Row, number: int, nodes: Mapping[str, Node]) -> tuple[Pod, list[Holding]]:
-    name = _text(row, "name", "pods", number)
-    gpus = _amount(row, "num_gpu", "pods", number)
-    milli = _amount(row, "gpu_milli", "pods", number)
-    if gpus and not 0 < milli <= 1000:
-        raise ValueError(f"pods, line {number}: gpu_milli must be 1 to 1000, not {milli}")
-    models = tuple(part for part in (row.get("gpu_spec") or "").strip().split("|") if part)
+    name = read_text(row, "name", "pods", number)
+    gpus, milli = read_share(row, number)
+    models = read_models(row)
     node_name = (row.get("node") or "").strip()
     requests = {
-        "cpu": _amount(row, "cpu_milli", "pods", number),
-        "memory": _amount(row, "memory_mib", "pods", number) * 2**20,
+        "cpu": read_amount(row, "cpu_milli", "pods", number),
+        "memory": read_amount(row, "memory_mib", "pods", number) * 2**20,
         **({GPU: gpus} if gpus else {}),
     }
     pod = Pod(
@@ -106,7 +103,7 @@ def _read_pod(row: Row, number: int, nodes: Mapping[str, Node]) -> tuple[Pod, li
         phase="Running" if node_name else "Pending",
         ready=bool(node_name),
         requests=requests,
-        gpu_milli=milli if gpus else 1000,
+        gpu_milli=milli or 1000,
         node_terms=(NodeTerm(labels=(Requirement(PRODUCT, "In", models),)),) if models else (),
         workload=f"owner-{name}",
         owner_kind="ReplicaSet",
@@ -134,14 +131,30 @@ def _read_devices(row: Row, number: int, pod: Pod, nodes: Mapping[str, Node]) ->
     return [Holding(pod.uid, f"GPU-{node.name}-{index}", pod.gpu_milli) for index in indexes]
 
 
-def _text(row: Row, column: str, table: str, number: int) -> str:
+def read_share(row: Row, number: int) -> tuple[int, int]:
+    """(number of GPUs, milli of each; 0 of none) that a pod's row asks for."""
+    gpus = read_amount(row, "num_gpu", "pods", number)
+    milli = read_amount(row, "gpu_milli", "pods", number)
+    if gpus and not 0 < milli <= 1000:
+        raise ValueError(f"pods, line {number}: gpu_milli must be 1 to 1000, not {milli}")
+    return gpus, milli if gpus else 0
+
+
+def read_models(row: Row) -> tuple[str, ...]:
+    """The GPU models that a pod's row allows; none named allows every model."""
+    return tuple(part for part in (row.get("gpu_spec") or "").strip().split("|") if part)
+
+
+def read_text(row: Row, column: str, table: str, number: int) -> str:
+    """A cell that may not be empty. Raises ValueError naming table, line and column, as all readers here."""
     value = (row.get(column) or "").strip()
     if not value:
         raise ValueError(f"{table}, line {number}: column {column!r} is missing or empty")
     return value
 
 
-def _amount(row: Row, column: str, table: str, number: int) -> int:
+def read_amount(row: Row, column: str, table: str, number: int) -> int:
+    """A cell with a whole number from 0 to LARGEST_AMOUNT; an empty cell counts as 0."""
     text = (row.get(column) or "").strip() or ("0" if column in row else "")
     try:
         value = int(float(text))
