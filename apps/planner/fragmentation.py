@@ -174,6 +174,8 @@ def _describe_nodes(
 
 
 def _worth(room: Room, rules: MovabilityRules) -> float:
+    if not room.free_gpus:
+        return 0.0
     guests = [pod for pod in room.pods.values() if asks_gpu(pod)]
     if not guests or not all(rules.judge(pod).movable for pod in guests):
         return 0.0

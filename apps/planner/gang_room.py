@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from apps.planner.group_packing import most_groups
 from apps.planner.inventory import LinkClass
 from apps.planner.rooms import Room, is_open_node
-from apps.planner.topology import knows_links, largest_group
+from apps.planner.topology import knows_links
 
 GANG_SIZE = 8
 
@@ -21,18 +22,8 @@ class LargestGang:
     pods: int
 
 
-def count_groups(room: Room, size: int, link: LinkClass) -> int:
-    """How many disjoint groups fit; a lower bound where several groups share a node."""
-    free = room.free_positions()
-    if link is LinkClass.UNKNOWN:
-        return len(free) // size
-    if not room.located and len(free) < len(room.usable):
-        return 0
-    return largest_group(room.node, free, link) // size
-
-
 def find_largest_gang(
-    rooms: Iterable[Room], count: Callable[[Room, int, LinkClass], int] = count_groups
+    rooms: Iterable[Room], count: Callable[[Room, int, LinkClass], int] = most_groups
 ) -> LargestGang:
     """For the largest node size among the rooms (at most 8 GPUs), by NVLink where anyone knows links."""
     opened = [room for room in rooms if is_open_node(room.node)]

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from apps.planner.fragmentation_sheets import CAUSES, Ints
-from apps.planner.gang_room import LargestGang, count_groups, find_largest_gang
+from apps.planner.gang_room import LargestGang, find_largest_gang
+from apps.planner.group_packing import most_groups
 from apps.planner.inventory import LinkClass, Node
 from apps.planner.mig.use import single_profile
 from apps.planner.rooms import Room, is_free_node
@@ -75,7 +76,7 @@ def measure_parts(
 
     least: per room, what no shape can use of those that stranded_by names. weight: the sum of the counts.
     """
-    count = _remembered(count_groups)
+    count = _remembered(most_groups)
 
     def measure_rows(rows: list[int]) -> PartFragmentation:
         here = [rooms[row] for row in rows]
