@@ -33,30 +33,29 @@ class Wishes:
         self.number = np.array([number for _, number in wishes], dtype=np.int64)
         self.thresholds = np.unique(np.array([spec.cpu for spec, _ in self.specs], dtype=np.int64))
         left = np.arange(WHOLE + 1)[:, None]
-        self.counted: Ints = (left >= self.milli).astype(np.int64)
-        """By what is left of a GPU and wish: 1 if it serves the wish."""
-        self.usable: Ints = self.counted * left
+        counted: Ints = (left >= self.milli).astype(np.int64)
+        self.serving: Ints = np.concatenate([counted, counted * left], axis=1)
+        """By what is left of a GPU: per wish 1 if it serves the wish, then per wish what it serves with."""
         self._weights: Ints = np.zeros((64, len(wishes)), dtype=np.int64)
         self._lines: npt.NDArray[np.int64] = np.full((len(self.models), len(self.thresholds) + 1), -1)
         self._used = 0
 
-    def tier(self, cpu: Ints) -> Ints:
-        return np.searchsorted(self.thresholds, cpu, side="right")
+    def worth(self, model: Ints, cpu: Ints, serving: Ints) -> Ints:
+        """U per row. serving: the sum of `self.serving` over the GPUs of each row."""
+        width = len(self.milli)
+        worth = self._counts_of(model, self.thresholds.searchsorted(cpu, side="right"))
+        worth *= serving[:, width:]
+        worth *= serving[:, :width] >= self.number
+        return worth.sum(axis=1)
 
-    def weights(self, model: Ints, tier: Ints) -> Ints:
+    def _counts_of(self, model: Ints, tier: Ints) -> Ints:
         """Per row and wish, the pods of the target workload that this model and CPU would do for."""
         lines = self._lines[model, tier]
-        if lines.size and lines.min() < 0:
+        if (lines < 0).any():
             for code, at in {(int(model[i]), int(tier[i])) for i in np.flatnonzero(lines < 0)}:
                 self._add_line(code, at)
             lines = self._lines[model, tier]
-        return self._weights[lines]
-
-    def worth(self, model: Ints, cpu: Ints, counts: Ints, usable: Ints) -> Ints:
-        """U per row. counts, usable: per row and wish, the GPUs that serve the wish, and their milli left."""
-        weights = self.weights(model, self.tier(cpu))
-        served: Ints = np.where(counts >= self.number, usable, 0)
-        return np.einsum("rw,rw->r", weights, served)
+        return self._weights.take(lines, axis=0)
 
     def _add_line(self, code: int, tier: int) -> None:
         if self._used == len(self._weights):
@@ -71,14 +70,13 @@ class Wishes:
 
 
 class Usable:
-    """U of every node, with the counts it is made of; `refresh` follows one node's change."""
+    """U of every node, with the sums it is made of; `refresh` follows one node's change."""
 
     def __init__(self, table: NodeTable, workload: Workload) -> None:
         self.table = table
         self.wishes = Wishes(table, workload)
-        self.counts: Ints = self.wishes.counted[table.gpu].sum(axis=1)
-        self.usable: Ints = self.wishes.usable[table.gpu].sum(axis=1)
-        self.worth = self.wishes.worth(table.model, table.cpu, self.counts, self.usable)
+        self.serving: Ints = self.wishes.serving[table.gpu].sum(axis=1)
+        self.worth = self.wishes.worth(table.model, table.cpu, self.serving)
 
     @property
     def numerator(self) -> int:
@@ -87,10 +85,8 @@ class Usable:
 
     def refresh(self, row: int) -> None:
         table, at = self.table, slice(row, row + 1)
-        left = table.gpu[row]
-        self.counts[row] = self.wishes.counted[left].sum(axis=0)
-        self.usable[row] = self.wishes.usable[left].sum(axis=0)
-        self.worth[at] = self.wishes.worth(table.model[at], table.cpu[at], self.counts[at], self.usable[at])
+        self.serving[row] = self.wishes.serving.take(table.gpu[row], axis=0).sum(axis=0)
+        self.worth[at] = self.wishes.worth(table.model[at], table.cpu[at], self.serving[at])
 
 
 def _allows(spec: Spec, model: str) -> bool:
