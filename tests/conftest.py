@@ -4,6 +4,14 @@ import pytest
 
 from tests.cluster_fixtures import api_server, new_api_server, simulated_cluster  # noqa: F401
 
+LONG = ("tests/flows/", "tests/browser/", "tests/deploy/", "tests/executions/test_crash.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whole stories come first: two workers share the tests, and whoever begins a long one last is
+    waited for by the other."""
+    items.sort(key=lambda one: not one.nodeid.startswith(LONG))
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _an_empty_ledger_for_every_test():
