@@ -1,7 +1,7 @@
 """A cluster as the choice of layouts sees it: blocks of GPUs that are drained together, and wants.
 
 Usually a block is one GPU. Where nobody tells which pod holds which instance, it is a whole node.
-Not in here: pods and nodes by name (planner/mig_facts), the choice itself (choosing).
+Not in here: pods and nodes by name (facts), the choice itself (choosing).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Block:
     instance each, by shape. fixed: it cannot be drained, or must not be relaid. together: which GPU
     has which instances is not known, so all of its GPUs are relaid or none. site: the node, if no pod
     may move onto it while anything on it is being drained (which instance it got would be the
-    kubelet's choice); "" for no such rule. cost: of draining it.
+    kubelet's choice); "" for no such rule.
     """
 
     key: str
@@ -47,7 +47,6 @@ class Block:
     fixed: bool = False
     together: bool = False
     site: str = ""
-    cost: float = field(default=0.0, compare=False)
 
     @cached_property
     def idle(self) -> dict[str, int]:
@@ -101,39 +100,57 @@ class Choice:
 
 @dataclass(slots=True)
 class Kind:
-    """Blocks that are alike but for their names, cheapest to drain first."""
+    """Blocks that are alike but for their names and their cost. site: "" where it does not matter."""
 
     group: str
     gpus: tuple[tuple[CutGpu, int], ...]
     used: tuple[tuple[Shape, int], ...]
     fixed: bool
     together: bool
+    site: str
     blocks: list[Block]
 
     @property
-    def site(self) -> str:
-        return self.sample.site
+    def idle(self) -> dict[str, int]:
+        return self.blocks[0].idle
 
     @property
-    def sample(self) -> Block:
-        return self.blocks[0]
+    def pods(self) -> int:
+        return self.blocks[0].pods
 
 
-def group_alike(blocks: Iterable[Block]) -> list[Kind]:
-    """Equal blocks as one kind, in a fixed order."""
+def group_alike(blocks: Iterable[Block], *, by_site: bool) -> list[Kind]:
+    """Equal blocks as one kind, in an order that their names do not decide (but for sites)."""
     kinds: dict[tuple[object, ...], Kind] = {}
-    for block in sorted(blocks, key=lambda one: (one.cost, one.key)):
+    for block in blocks:
+        site = block.site if by_site else ""
         gpus = Counter(block.gpus)
-        key = (
-            block.group,
-            frozenset(gpus.items()),
-            frozenset(block.used),
-            frozenset(block.offered),
-            block.fixed,
-            block.together,
-            block.site,
-        )
+        alike = frozenset(gpus.items())
+        key = (block.group, alike, block.used, block.offered, block.fixed, block.together, site)
         if key not in kinds:
-            kinds[key] = Kind(block.group, tuple(gpus.items()), block.used, block.fixed, block.together, [])
+            kinds[key] = Kind(
+                block.group,
+                tuple(gpus.items()),
+                block.used,
+                block.fixed,
+                block.together,
+                site,
+                [],
+            )
         kinds[key].blocks.append(block)
-    return list(kinds.values())
+    return sorted(kinds.values(), key=_order_kinds)
+
+
+def count_idle(blocks: Iterable[Block]) -> Counter[tuple[str, str]]:
+    """Idle instances by (group, profile)."""
+    found: Counter[tuple[str, str]] = Counter()
+    for block in blocks:
+        for profile, number in block.idle.items():
+            found[block.group, profile] += number
+    return found
+
+
+def _order_kinds(kind: Kind) -> tuple[object, ...]:
+    used = tuple((profile, tuple(sorted(groups)), number) for (profile, groups), number in kind.used)
+    gpus = tuple((gpu.model.name, gpu.counts, gpu.uncut, gpu.whole, number) for gpu, number in kind.gpus)
+    return (kind.group, gpus, used, kind.fixed, kind.together, kind.site, kind.blocks[0].offered)

@@ -1,22 +1,26 @@
-"""Which GPUs to relay, and to what: an integer program over blocks that are alike.
+"""The best layouts for a cluster, from the easy question to the hard one.
 
-Objective, one after the other: unmet wants (in compute slices, by rank), reconfigurations, moves,
-GPUs that leave whole-GPU use, memory slices left uncut. A pod that moves off a block lands on an
-instance that is idle now, or on a GPU that nobody uses and that is relaid first: no chains.
-Not in here: which pod goes to which node.
+First what is idle, then GPUs that nobody uses, then GPUs that others have to leave; each answer bounds the
+next, so that most GPUs of a large cluster need no column. Objectives: see layout_program.
+Not in here: which pod goes to which node (seating).
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
-from apps.planner.mig.blocks import Block, Choice, Kind, Shape, Want, group_alike
-from apps.planner.mig.sites import Row, SiteStocks
-from apps.planner.mig.targets import list_targets
-from apps.planner.mig.yielding import Columns, Place, read_choice, stay
-from apps.planner.program import Deadline, Program
+from apps.planner.mig.blocks import Block, Choice, Kind, Want, count_idle, group_alike
+from apps.planner.mig.layout_program import Answer, LayoutProgram, Limits
+from apps.planner.mig.pruning import keep_useful
+from apps.planner.mig.yielding import CostOf, stay
+from apps.planner.program import Deadline
+from apps.planner.progress import Progress, Tell, tell_nobody
+
+FEW_BLOCKS = 400
+"""Up to so many, all of them are asked with the rule about nodes that are drained."""
+Judge = Callable[[Block], bool]
 
 
 def choose_layouts(
@@ -25,208 +29,182 @@ def choose_layouts(
     *,
     deadline: Deadline,
     max_moves: int | None = None,
+    may_drain: Judge = lambda _: True,
+    cost_of: CostOf = lambda _: 0.0,
+    tell: Tell = tell_nobody,
 ) -> Choice:
-    """The best choice found; the module says what is better than what."""
-    return LayoutProgram(group_alike(blocks), list(wants), max_moves).run(deadline)
+    """The best choice found; the module says what is better than what.
+
+    may_drain: of a block in use, whether all its pods may leave; asked only where it matters. cost_of: what
+    draining a block costs; of blocks that are alike the cheapest are drained.
+    """
+    return _Search(list(blocks), list(wants), deadline, max_moves, may_drain, cost_of, tell).run()
 
 
-class LayoutProgram:
-    """Columns: blocks drained and GPUs relaid per kind, new layouts per place, pods per group."""
+class _Search:
+    def __init__(
+        self,
+        blocks: list[Block],
+        wants: list[Want],
+        deadline: Deadline,
+        max_moves: int | None,
+        may_drain: Judge,
+        cost_of: CostOf,
+        tell: Tell,
+    ) -> None:
+        self.blocks, self.wants, self.deadline, self.max_moves = blocks, wants, deadline, max_moves
+        self.may_drain, self.cost_of, self.tell = may_drain, cost_of, tell
+        self.idle = count_idle(blocks)
+        self.unused = [block for block in blocks if not block.used and not block.fixed]
+        self.in_use = [block for block in blocks if block.used and not block.fixed]
+        self.asked = sum(want.number for want in wants)
 
-    def __init__(self, kinds: list[Kind], wants: list[Want], max_moves: int | None) -> None:
-        self.kinds, self.wants = kinds, wants
-        self.program = Program()
-        self.columns = Columns(kinds)
-        self.wanted = frozenset(
-            [want.shape[0] for want in wants] + [shape[0] for kind in kinds for shape, _ in kind.used]
-        )
-        self._final: dict[tuple[str, str], Row] = defaultdict(lambda: defaultdict(float))
-        self._early: dict[tuple[str, str], Row] = defaultdict(lambda: defaultdict(float))
-        self._idle: Counter[tuple[str, str]] = Counter()
-        self._early_idle: Counter[tuple[str, str]] = Counter()
-        self._moving = frozenset(shape[0] for kind in kinds if not kind.fixed for shape, _ in kind.used)
-        self._stocks = SiteStocks(kinds, self.program)
-        self._add_kinds()
-        self._add_targets()
-        self._add_pods()
-        self._add_supply()
-        if max_moves is not None:
-            self.program.add_row(self._moves(), high=float(max_moves))
+    def run(self) -> Choice:
+        still = self._ask([], Limits(moves=0)).choice
+        if still is None:
+            return stay(self.idle, self.wants)
+        if not still.unmet and still.proven:
+            return still
+        self._say("Choosing among GPUs that nobody uses.", still)
+        calm = self._ask(self._prune(self.unused, self.asked), Limits(moves=0)).choice
+        best = replace(still, proven=False) if calm is None else self._better(still, calm)
+        if not best.unmet and best.reconfigurations <= 1 and still.proven:
+            best.bound = 1.0
+            return best
+        if self.max_moves == 0 or not self.in_use:
+            return best
+        self._say("Choosing among GPUs whose pods could move.", best)
+        return self._with_moves(best, is_calm_proven=calm is not None and calm.proven)
 
-    def run(self, deadline: Deadline) -> Choice:
-        values: tuple[int, ...] = ()
-        bound, proven = 0.0, True
-        for name, costs in [*self._unmet_costs(), *self._layout_costs()]:
-            if not costs:
-                continue
-            if values and name == "unmet" and not weigh(costs, values):
-                self.program.add_row(costs, high=0.0)
-                continue
-            self.program.set_costs(costs)
-            solution = self.program.solve(deadline)
-            if solution is None or not solution.values:
-                proven = False
-                break
-            values = solution.values
-            if name == "reconfigurations" and proven:
-                bound = float(math.ceil(solution.bound - 1e-6))
-            proven = proven and solution.proven
-            if name != "all unmet":
-                self.program.add_row(costs, high=float(weigh(costs, values)))
-        if not values:
-            return stay(self.kinds, self.wants)
-        choice = read_choice(self.columns, values)
-        choice.bound, choice.proven = bound, proven
-        return choice
+    def _with_moves(self, best: Choice, *, is_calm_proven: bool) -> Choice:
+        """Better than the best without a move, if anything is."""
+        limits, most = Limits(moves=self.max_moves), self._most_cuts()
+        if not best.unmet:
+            most = best.reconfigurations - 1
+            limits = replace(limits, cuts=most, must_serve=True)
+        kinds = self._prune_in_use(most)
+        loose = self._ask(kinds, limits)
+        if loose.is_impossible:
+            best.bound, best.proven = float(best.reconfigurations), is_calm_proven
+            return best
+        if loose.choice is None:
+            return replace(best, proven=False, bound=0.0)
+        if self._is_sound(loose):
+            return self._better(best, loose.choice)
+        self._say("Keeping moved pods off nodes that are drained.", best)
+        strict = self._ask_strictly(kinds, limits)
+        if strict.is_impossible and self._asks_all:
+            best.bound, best.proven = float(best.reconfigurations), is_calm_proven
+            return best
+        if strict.choice is None or strict.is_impossible:
+            return replace(best, proven=False, bound=0.0)
+        found = strict.choice
+        if not self._asks_all:
+            found.proven = loose.choice.proven and self.score(found) == self.score(loose.choice)
+            found.bound = loose.choice.bound if found.unmet == loose.choice.unmet else 0.0
+        return self._better(best, found)
 
-    def _unmet_costs(self) -> list[tuple[str, Row]]:
-        """All ranks at once first: where nothing is unmet, the ranks need no look."""
-        ranks: dict[int, Row] = defaultdict(dict)
-        for want, column in zip(self.wants, self.columns.unmet, strict=True):
-            ranks[want.rank][column] = float(want.worth)
-        everything = {column: cost for row in ranks.values() for column, cost in row.items()}
-        found = [("unmet", ranks[rank]) for rank in sorted(ranks)]
-        return found if len(found) < 2 else [("all unmet", everything), *found, ("unmet", everything)]
+    @property
+    def _asks_all(self) -> bool:
+        return len(self.blocks) <= FEW_BLOCKS
 
-    def _layout_costs(self) -> list[tuple[str, Row]]:
-        relaid, whole, uncut = {}, {}, {}
-        for (_, _, gpu), column in self.columns.relaid.items():
-            relaid[column] = 1.0
-            uncut[column] = -float(gpu.uncut)
-            if gpu.whole:
-                whole[column] = 1.0
-        uncut.update({column: float(left) for (_, (_, left)), column in self.columns.targets.items()})
-        return [("reconfigurations", relaid), ("moves", self._moves()), ("whole", whole), ("uncut", uncut)]
+    def _ask(self, kinds: list[Kind], limits: Limits) -> Answer:
+        """Without the rule about nodes that are drained: what it finds bounds whatever obeys it."""
+        chosen = Counter[tuple[str, str]]()
+        for kind in kinds:
+            for profile, number in kind.idle.items():
+                chosen[kind.group, profile] += number * len(kind.blocks)
+        rest = Counter(self.idle)
+        rest.subtract(chosen)
+        return LayoutProgram(kinds, self.wants, limits, rest).run(self.deadline, self.cost_of)
 
-    def _moves(self) -> Row:
-        return {
-            column: float(self.kinds[at].sample.pods)
-            for (at, _), column in self.columns.drained.items()
-            if self.kinds[at].sample.pods
+    def _ask_strictly(self, kinds: list[Kind], limits: Limits) -> Answer:
+        if self._asks_all:
+            chosen = [*self.unused, *filter(self.may_drain, self.in_use)]
+        else:
+            chosen = [block for kind in kinds for block in kind.blocks]
+        hot = {block.site for block in chosen if block.site and block.used}
+        keys = {block.key for block in chosen}
+        others = [block for block in self.blocks if block.key not in keys]
+        beside = [replace(block, fixed=True) for block in others if block.site in hot]
+        rest = count_idle(block for block in others if block.site not in hot)
+        kinds = group_alike([*chosen, *beside], by_site=True)
+        return LayoutProgram(kinds, self.wants, limits, rest).run(self.deadline, self.cost_of)
+
+    def _is_sound(self, answer: Answer) -> bool:
+        """Whether moved pods find room on nodes of which nothing is drained, as the groups were chosen."""
+        assert answer.choice is not None
+        choice = answer.choice
+        drained = set(choice.drained)
+        closed = {block.site for block in self.in_use if block.key in drained} - {""}
+        if not closed:
+            return True
+        early: Counter[tuple[str, str]] = Counter()
+        for block in self.blocks:
+            if block.site not in closed and block.key not in drained:
+                left = self._left(block, choice)
+                for profile, number in left.items():
+                    early[block.group, profile] += number
+        asked: Counter[tuple[str, str]] = Counter()
+        for (shape, group), number in answer.flows.items():
+            asked[group, shape[0]] += number
+        return all(early[key] >= number for key, number in asked.items())
+
+    @staticmethod
+    def _left(block: Block, choice: Choice) -> dict[str, int]:
+        relaid = choice.relaid.get(block.key)
+        if not relaid:
+            return block.idle
+        left = Counter() if block.together else Counter(block.idle)
+        for at, counts in relaid.items():
+            left.subtract(dict(block.gpus[at].counts))
+            left.update(dict(counts))
+        return left
+
+    def _prune(self, blocks: list[Block], most: int) -> list[Kind]:
+        wanted = frozenset(want.shape[0] for want in self.wants)
+        return keep_useful(group_alike(blocks, by_site=False), wanted, most)
+
+    def _prune_in_use(self, most: int) -> list[Kind]:
+        """Pods are judged only where it matters: on blocks that are kept."""
+        wanted = frozenset(want.shape[0] for want in self.wants) | {
+            shape[0] for block in self.in_use for shape, _ in block.used
         }
+        judged: set[str] = set()
+        while True:
+            kinds = keep_useful(group_alike([*self.unused, *self.in_use], by_site=False), wanted, most)
+            asked = [
+                block for kind in kinds for block in kind.blocks if kind.used and block.key not in judged
+            ]
+            stuck = {block.key for block in asked if not self.may_drain(block)}
+            judged.update(block.key for block in asked)
+            if not stuck:
+                return kinds
+            self.in_use = [block for block in self.in_use if block.key not in stuck]
 
-    def _add_kinds(self) -> None:
-        for at, kind in enumerate(self.kinds):
-            number = len(kind.blocks)
-            for profile, idle in kind.sample.idle.items():
-                self._idle[kind.group, profile] += idle * number
-                if not self._stocks.add_idle(kind, profile, idle * number):
-                    self._early_idle[kind.group, profile] += idle * number
-            if kind.fixed:
-                continue
-            closed = self._stocks.closed.get(kind.site)
-            variants = [True] if kind.used else [False] if closed is None else [False, True]
-            drained = {is_late: self._add_variant(at, kind, is_late) for is_late in variants}
-            self.program.add_row(dict.fromkeys(drained.values(), 1.0), high=float(number))
-            if closed is not None and kind.used:
-                self.program.add_row({drained[True]: 1.0, closed: -float(number)}, high=0.0)
-            elif closed is not None:
-                self.program.add_row({drained[False]: 1.0, closed: float(number)}, high=float(number))
-        self._stocks.add_supply(self._early, self._moving)
+    def _most_cuts(self) -> int:
+        """Each GPU that is relaid serves a pod that waits or one that moves."""
+        moving = sum(block.pods for block in self.in_use)
+        return self.asked + (moving if self.max_moves is None else min(moving, self.max_moves))
 
-    def _add_variant(self, at: int, kind: Kind, is_late: bool) -> int:
-        """The kind's blocks that are drained, and which of their GPUs are relaid, now or late."""
-        number = len(kind.blocks)
-        drained = self.columns.drained[at, is_late] = self.program.add_column(0.0, number)
-        self._count_drained(kind, drained)
-        relaid: Row = {}
-        for gpu, times in kind.gpus:
-            column = self.program.add_column(0.0, number * times)
-            self.columns.relaid[at, is_late, gpu] = column
-            low = 0.0 if kind.together else -float("inf")
-            self.program.add_row({column: 1.0, drained: -float(times)}, low=low, high=0.0)
-            relaid[column] = 1.0
-            for profile, count in gpu.counts:
-                self._final[kind.group, profile][column] -= count
-                if not kind.used:
-                    self._early_row(kind, profile)[column] -= count
-        # Pods leave only what is relaid; to swap pods is what unlocking is for.
-        self.program.add_row({**relaid, drained: -1.0}, low=0.0)
-        return drained
+    def _better(self, one: Choice, other: Choice) -> Choice:
+        return other if self.score(other) <= self.score(one) else replace(one, proven=False)
 
-    def _count_drained(self, kind: Kind, drained: int) -> None:
-        """Its pods leave; where GPUs are not told apart, all that it offers goes too."""
-        for profile, idle in kind.sample.idle.items():
-            if kind.used or kind.together:
-                self._early_row(kind, profile)[drained] -= idle
-            if kind.together:
-                self._final[kind.group, profile][drained] -= idle
-        if not kind.together:
-            for (profile, _), number in kind.used:
-                self._final[kind.group, profile][drained] += number
+    def score(self, choice: Choice) -> tuple[object, ...]:
+        """Less is better."""
+        lost: defaultdict[int, int] = defaultdict(int)
+        for at, number in choice.unmet.items():
+            lost[self.wants[at].rank] += number * self.wants[at].worth
+        ranks = sorted({want.rank for want in self.wants})
+        return (
+            tuple(lost[rank] for rank in ranks),
+            choice.reconfigurations,
+            choice.moves,
+            choice.whole,
+            choice.uncut,
+        )
 
-    def _early_row(self, kind: Kind, profile: str) -> Row:
-        row = self._stocks.row(kind, profile)
-        return self._early[kind.group, profile] if row is None else row
-
-    def _add_targets(self) -> None:
-        places: dict[Place, Row] = defaultdict(dict)
-        limits: Counter[Place] = Counter()
-        for (at, late, gpu), column in self.columns.relaid.items():
-            place = (self.kinds[at].group, gpu.model, late)
-            places[place][column] = -1.0
-            limits[place] += int(self.program.limits[column])
-        for place, row in places.items():
-            group, model, is_late = place
-            for target in list_targets(model, self.wanted):
-                column = self.columns.targets[place, target] = self.program.add_column(0.0, limits[place])
-                row[column] = 1.0
-                for profile, count in target[0]:
-                    self._final[group, profile][column] += count
-                    if not is_late:
-                        self._early[group, profile][column] += count
-            self.program.add_row(row, low=0.0, high=0.0)
-
-    def _add_pods(self) -> None:
-        """Moved and pending pods spread over the groups that may take them."""
-        groups = {kind.group for kind in self.kinds}
-        moving: dict[Shape, Row] = defaultdict(dict)
-        for (at, _), drained in self.columns.drained.items():
-            for shape, number in self.kinds[at].used:
-                moving[shape][drained] = -float(number)
-        for shape in sorted(moving, key=_name_shape):
-            row = moving[shape]
-            for group in sorted(groups & shape[1]):
-                column = self.program.add_column(0.0, float("inf"))
-                row[column] = 1.0
-                self._final[group, shape[0]][column] -= 1.0
-                self._early[group, shape[0]][column] -= 1.0
-            self.program.add_row(row, low=0.0, high=0.0)
-        self._add_wants(groups)
-
-    def _add_wants(self, groups: set[str]) -> None:
-        left_out: dict[str, int] = {}
-        for want in self.wants:
-            missing = self.program.add_column(0.0, want.number)
-            self.columns.unmet.append(missing)
-            row = {missing: 1.0}
-            if want.bundle:
-                # All of the bundle is missing, or none of it.
-                if want.bundle not in left_out:
-                    left_out[want.bundle] = self.program.add_column(0.0, 1.0)
-                number = float(want.number)
-                self.program.add_row({missing: 1.0, left_out[want.bundle]: -number}, low=0.0, high=0.0)
-            for group in sorted(groups & want.shape[1]):
-                column = self.program.add_column(0.0, want.number)
-                row[column] = 1.0
-                self._final[group, want.shape[0]][column] -= 1.0
-            self.program.add_row(row, low=float(want.number), high=float(want.number))
-
-    def _add_supply(self) -> None:
-        """No group gives out more instances than it has: at the end, and while pods are moving."""
-        for rows, idle, asked in (
-            (self._early, self._early_idle, self._moving),
-            (self._final, self._idle, self.wanted),
-        ):
-            for key, row in sorted(rows.items(), key=lambda one: one[0]):
-                if key[1] in asked:
-                    weights = {column: -weight for column, weight in row.items() if weight}
-                    self.program.add_row(weights, high=float(idle[key]))
-
-
-def weigh(costs: Row, values: tuple[int, ...]) -> int:
-    return round(sum(cost * values[column] for column, cost in costs.items()))
-
-
-def _name_shape(shape: Shape) -> tuple[str, tuple[str, ...]]:
-    return (shape[0], tuple(sorted(shape[1])))
+    def _say(self, stage: str, best: Choice) -> None:
+        total = sum(want.number * want.worth for want in self.wants)
+        lost = sum(number * self.wants[at].worth for at, number in best.unmet.items())
+        self.tell(Progress(stage, total - lost, best.moves, total))

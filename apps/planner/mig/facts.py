@@ -88,6 +88,13 @@ class MigFacts:
             return None
         return (next(iter(asked)), self.allowed_groups(pod))
 
+    def may_drain(self, block: Block) -> bool:
+        """Whether all of the block's pods may leave."""
+        return all(self.rules.judge(pod).movable for pod in self.seats[block.key].pods)
+
+    def drain_cost(self, block: Block) -> float:
+        return sum(self.cost(pod, block.gpus[0].model) for pod in self.seats[block.key].pods)
+
     def cost(self, pod: Pod, model: MigModel) -> float:
         """Like any move's, by the share of the GPU's compute slices."""
         slices = sum(
@@ -237,7 +244,7 @@ class NodeReading:
         fixed = fixed or self._is_held_by_stranger(positions)
         for pod in pods:
             shape = self.facts.shape_of(pod)
-            if shape is None or not self.facts.rules.judge(pod).movable:
+            if shape is None:
                 fixed = True
             if shape is not None:
                 used[shape] += 1
@@ -253,6 +260,5 @@ class NodeReading:
             fixed=fixed,
             together=together,
             site=self.node.name,
-            cost=sum(self.facts.cost(pod, self.model) for pod in pods),
         )
         return Seat(block, self.node, positions, tuple(pods), whole)

@@ -46,11 +46,11 @@ def plan_mig(
     if not waiting:
         sentence = "No pending pod asks for a MIG instance that room would let start."
         return Plan(Goal.MIG, refused=tuple(refused), sentence=sentence, relaxed=tuple(facts.warnings))
-    found = _search(facts, waiting, max_moves, deadline)
+    found = _search(facts, waiting, max_moves, deadline, tell)
     kept = {key: waiting[key] for key in found.unlocked}
     if kept and any(_size(waiting[one.pod]) > 1 for one in found.refused):
         # What started in part was given back: plan once more, without cutting anything for it.
-        again = _search(facts, kept, max_moves, deadline)
+        again = _search(facts, kept, max_moves, deadline, tell)
         if len(again.unlocked) == len(kept):
             again.refused, again.exact = found.refused, False
             found = again
@@ -80,14 +80,22 @@ def _waiting(snapshot: Snapshot) -> tuple[dict[str, tuple[Pod, ...]], list[Refus
 
 
 def _search(
-    facts: MigFacts, waiting: dict[str, tuple[Pod, ...]], max_moves: int, deadline: Deadline
+    facts: MigFacts, waiting: dict[str, tuple[Pod, ...]], max_moves: int, deadline: Deadline, tell: Tell
 ) -> Found:
     """Chooses by counts, seats by name; a block whose pod finds no node is left alone in the next round."""
     wants = _wants(facts, waiting)
     blocks = {key: seat.block for key, seat in facts.seats.items()}
     exact = True
     for _ in range(MOST_ROUNDS):
-        choice = choose_layouts(blocks.values(), wants, deadline=deadline, max_moves=max_moves)
+        choice = choose_layouts(
+            blocks.values(),
+            wants,
+            deadline=deadline,
+            max_moves=max_moves,
+            may_drain=facts.may_drain,
+            cost_of=facts.drain_cost,
+            tell=tell,
+        )
         seating = Seating(facts, choice)
         leaving = [pod for key in choice.drained for pod in facts.seats[key].pods]
         stuck = seating.move_all(leaving)
@@ -101,6 +109,7 @@ def _search(
         [replace(block, fixed=True) if block.used else block for block in blocks.values()],
         wants,
         deadline=deadline,
+        max_moves=0,
     )
     return _start(facts, waiting, Found(choice, Seating(facts, choice), exact=False))
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from apps.planner.mig.blocks import Block, Choice, CutGpu, Kind, Want
 from apps.planner.mig.models import MigModel
 from apps.planner.mig.targets import Target
 
+CostOf = Callable[[Block], float]
+"""What draining a block costs; asked only of blocks between which there is a choice."""
 Place = tuple[str, MigModel, bool]
 """(group, model, whether moved pods come too early for it): GPUs of one place share new layouts."""
 
@@ -26,15 +28,20 @@ class Columns:
     unmet: list[int] = field(default_factory=list)
 
 
-def read_choice(search: Columns, values: Sequence[int]) -> Choice:
+def read_choice(search: Columns, values: Sequence[int], cost_of: CostOf) -> Choice:
     choice = Choice()
     layouts: dict[Place, list[Target]] = defaultdict(list)
     for (place, target), column in search.targets.items():
         layouts[place] += [target] * values[column]
     begun: Counter[int] = Counter()
+    ordered: dict[int, list[Block]] = {}
     for (at, is_late), column in search.drained.items():
+        if not values[column]:
+            continue
         kind = search.kinds[at]
-        blocks = kind.blocks[begun[at] : begun[at] + values[column]]
+        if at not in ordered:
+            ordered[at] = _cheapest_first(kind, cost_of)
+        blocks = ordered[at][begun[at] : begun[at] + values[column]]
         begun[at] += len(blocks)
         for gpu, _ in kind.gpus:
             targets = layouts[kind.group, gpu.model, is_late]
@@ -44,18 +51,20 @@ def read_choice(search: Columns, values: Sequence[int]) -> Choice:
                 choice.whole += gpu.whole
                 choice.uncut += target[1] - gpu.uncut
         choice.drained += [block.key for block in blocks if kind.used]
-    pods = {block.key: block.pods for kind in search.kinds for block in kind.blocks}
-    choice.moves = sum(pods[key] for key in choice.drained)
+        choice.moves += kind.pods * len(blocks)
     choice.unmet = {at: values[column] for at, column in enumerate(search.unmet) if values[column]}
     return choice
 
 
-def stay(kinds: Sequence[Kind], wants: Sequence[Want]) -> Choice:
+def _cheapest_first(kind: Kind, cost_of: CostOf) -> list[Block]:
+    if not kind.used:
+        return sorted(kind.blocks, key=lambda block: block.key)
+    return sorted(kind.blocks, key=lambda block: (cost_of(block), block.key))
+
+
+def stay(idle: Counter[tuple[str, str]], wants: Sequence[Want]) -> Choice:
     """No time to search: idle instances go to whoever comes first, nothing is relaid."""
-    idle: Counter[tuple[str, str]] = Counter()
-    for kind in kinds:
-        for profile, number in kind.sample.idle.items():
-            idle[kind.group, profile] += number * len(kind.blocks)
+    left = idle.copy()
     choice = Choice()
     for at in sorted(range(len(wants)), key=lambda at: wants[at].rank):
         if wants[at].bundle:
@@ -64,8 +73,8 @@ def stay(kinds: Sequence[Kind], wants: Sequence[Want]) -> Choice:
         missing = wants[at].number
         profile, groups = wants[at].shape
         for group in sorted(groups):
-            given = min(missing, idle[group, profile])
-            idle[group, profile] -= given
+            given = min(missing, left[group, profile])
+            left[group, profile] -= given
             missing -= given
         if missing:
             choice.unmet[at] = missing
