@@ -93,6 +93,10 @@ class MovabilityRules:
     def budgets_of(self, pod: Pod) -> tuple[DisruptionBudget, ...]:
         return self._budgets.covering(pod)
 
+    def members_of(self, gang: str) -> int:
+        """Running members that are not about to go."""
+        return self._members[gang]
+
     def _identity(self, pod: Pod) -> tuple[str, ...]:
         reasons: list[str] = []
         if pod.hold:

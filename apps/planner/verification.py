@@ -1,51 +1,47 @@
 """An independent check of a plan, move by move, and of what came out after its execution.
 
-Written apart from the planner, on its own bookkeeping. Not in here: making plans better.
+Written apart from the planner, on its own bookkeeping and its own reading of every rule: nothing here or in
+its neighbours (verification_*, outcome) is imported from those who plan. Not in here: making plans better.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from itertools import groupby
 
-from apps.planner.outcome import Outcome, compare_outcome, wants_device
+from apps.planner.outcome import Outcome, compare_outcome
 from apps.planner.plan import Goal, Plan
 from apps.planner.snapshot import Snapshot
-from apps.planner.verification_books import Ledger
+from apps.planner.verification_books import Books
+from apps.planner.verification_company import Company, company_now, neighbour_faults
+from apps.planner.verification_departures import Departures, preemption_faults, wave_faults
 from apps.planner.verification_mig import check_mig_plan
-from apps.planner.verification_rules import (
-    covering_budgets,
-    departure_faults,
-    may_go_unhealthy,
-    neighbour_faults,
-    node_faults,
-)
+from apps.planner.verification_rules import node_faults
+from apps.planner.verification_sums import check_freed, check_gangs, check_sums
 
-__all__ = ["Ledger", "Outcome", "check_plan", "compare_outcome"]
+__all__ = ["Outcome", "check_plan", "compare_outcome"]
 
 MOST_MOVES = 5000
 
 
 def check_plan(snapshot: Snapshot, plan: Plan) -> list[str]:
-    """Every violation found, one sentence each; an empty list is a sound plan."""
+    """Every violation found, one sentence each; an empty list is a sound plan.
+
+    Near-linear in the moves and what runs on the nodes they touch.
+    """
     faults = _check_form(snapshot, plan)
     if faults:
         return faults
+    departures = Departures(snapshot)
+    found = [fault for move in plan.moves for fault in departures.faults(snapshot.pods[move.pod_uid])]
+    found += wave_faults(departures, plan)
+    found += preemption_faults(departures, plan)
+    found += _check_neighbours(snapshot, plan)
     if plan.goal is Goal.MIG:
-        return [
-            *check_mig_plan(snapshot, plan),
-            *_check_departures(snapshot, plan),
-            *_check_waves(snapshot, plan),
-            *_check_gangs(snapshot, plan),
-            *_check_sums(plan),
-        ]
-    return [
-        *_check_departures(snapshot, plan),
-        *_check_holds(snapshot, plan),
-        *_check_prefixes(snapshot, plan),
-        *_check_waves(snapshot, plan),
-        *_check_gangs(snapshot, plan),
-        *_check_sums(plan),
-    ]
+        found += check_mig_plan(snapshot, plan)
+    else:
+        found += _check_room(snapshot, plan)
+    return [*found, *check_gangs(snapshot, plan), *check_sums(snapshot, plan)]
 
 
 def _check_form(snapshot: Snapshot, plan: Plan) -> list[str]:
@@ -54,119 +50,116 @@ def _check_form(snapshot: Snapshot, plan: Plan) -> list[str]:
         faults.append(f"{len(plan.moves)} moves are more than {MOST_MOVES}")
     if [move.order for move in plan.moves] != list(range(1, len(plan.moves) + 1)):
         faults.append("the order of the moves has gaps")
+    if [one.order for one in plan.preemptions] != list(range(1, len(plan.preemptions) + 1)):
+        faults.append("the order of the preemptions has gaps")
     waves = [move.wave for move in plan.moves]
     if waves != sorted(waves) or (waves and waves[0] < 1):
         faults.append("the waves do not follow the order")
-    times = Counter(move.pod_uid for move in plan.moves)
-    faults += [f"{uid} is moved {number} times" for uid, number in times.items() if number > 1]
-    return faults + _check_identity(snapshot, plan)
+    for words, uids in (
+        ("moved", [move.pod_uid for move in plan.moves]),
+        ("preempted", [one.pod_uid for one in plan.preemptions]),
+        ("started", [one.pod_uid for one in plan.hand_overs]),
+        ("counted as freed", list(plan.freed_nodes)),
+    ):
+        faults += [f"{uid} is {words} {times} times" for uid, times in Counter(uids).items() if times > 1]
+    return [*faults, *_check_identity(snapshot, plan), *_check_ends(snapshot, plan)]
 
 
 def _check_identity(snapshot: Snapshot, plan: Plan) -> list[str]:
     faults: list[str] = []
     for move in plan.moves:
-        pod = snapshot.pods.get(move.pod_uid)
-        if pod is None or pod.key != move.pod or not pod.is_holding or pod.node_name != move.source:
+        if not _runs_there(snapshot, move.pod_uid, move.pod, move.source):
             faults.append(f"{move.pod} is not the pod that runs on {move.source}")
+            continue
         if move.target not in snapshot.nodes or move.target == move.source:
             faults.append(f"{move.pod} has no other node as its target")
-    for one in plan.hand_overs:
-        waiting = snapshot.pods.get(one.pod_uid)
-        if waiting is None or not waiting.is_pending or one.node not in snapshot.nodes:
-            faults.append(f"{one.pod} does not wait, or {one.node} is no node")
+            continue
+        source, target = snapshot.nodes[move.source], snapshot.nodes[move.target]
+        if move.source_uid not in ("", source.uid) or move.target_uid not in ("", target.uid):
+            faults.append(f"{move.pod}: {move.source} or {move.target} is another node of that name by now")
     return faults
 
 
-def _check_departures(snapshot: Snapshot, plan: Plan) -> list[str]:
-    return [fault for move in plan.moves for fault in departure_faults(snapshot, snapshot.pods[move.pod_uid])]
-
-
-def _check_holds(snapshot: Snapshot, plan: Plan) -> list[str]:
-    """All targets can be held before the first eviction."""
-    ledger = Ledger(snapshot)
+def _check_ends(snapshot: Snapshot, plan: Plan) -> list[str]:
     faults: list[str] = []
-    for move in plan.moves:
-        pod, node = snapshot.pods[move.pod_uid], snapshot.nodes[move.target]
-        faults += [
-            f"before the first eviction: {one}" for one in ledger.arrive(pod, node, alias=f"+{pod.uid}")
-        ]
+    for one in plan.preemptions:
+        if not _runs_there(snapshot, one.pod_uid, one.pod, one.node):
+            faults.append(f"{one.pod} is not the pod that runs on {one.node}")
+        if plan.goal is not Goal.UNLOCK:
+            faults.append(f"{one.pod} is preempted by a plan that unlocks nobody")
+    for given in plan.hand_overs:
+        waiting = snapshot.pods.get(given.pod_uid)
+        if waiting is None or not waiting.is_pending or given.node not in snapshot.nodes:
+            faults.append(f"{given.pod} does not wait, or {given.node} is no node")
+    faults += [
+        f"{name} is counted as freed and is no node"
+        for name in plan.freed_nodes
+        if name not in snapshot.nodes
+    ]
     return faults
 
 
-def _check_prefixes(snapshot: Snapshot, plan: Plan) -> list[str]:
-    ledger = Ledger(snapshot)
+def _runs_there(snapshot: Snapshot, uid: str, key: str, node_name: str) -> bool:
+    pod = snapshot.pods.get(uid)
+    is_that = pod is not None and pod.key == key and pod.is_holding and pod.node_name == node_name
+    return is_that and node_name in snapshot.nodes
+
+
+def _check_room(snapshot: Snapshot, plan: Plan) -> list[str]:
+    """All targets can be held before the first eviction, beside everything that runs now.
+
+    What is there after any number of moves, in any order and however many at once, is a part of that, so it
+    fits as well. Then everybody who moves or gives way has left, and those who waited start.
+    """
+    books = Books(snapshot)
     faults: list[str] = []
     for move in plan.moves:
-        pod, node = snapshot.pods[move.pod_uid], snapshot.nodes[move.target]
-        ledger.leave(pod)
-        found = [*node_faults(pod, node), *neighbour_faults(snapshot, ledger.placed, pod, node, ledger.shy)]
-        found += ledger.arrive(pod, node)
-        faults += [f"after move {move.order}: {one}" for one in found]
-    faults += _check_freed(snapshot, plan, ledger)
-    for one in plan.hand_overs:
-        pod, node = snapshot.pods[one.pod_uid], snapshot.nodes[one.node]
-        found = [*node_faults(pod, node), *neighbour_faults(snapshot, ledger.placed, pod, node, ledger.shy)]
-        found += ledger.arrive(pod, node)
+        pod = snapshot.pods[move.pod_uid]
+        found = books.of(move.target).arrive(pod, uid=f"+{pod.uid}")
+        faults += [f"before the first eviction: {one}" for one in found]
+    for move in plan.moves:
+        books.of(move.source).leave(move.pod_uid)
+    faults += check_freed(snapshot, plan, books)
+    moved = {move.pod_uid for move in plan.moves}
+    for one in plan.preemptions:
+        if one.pod_uid not in moved:
+            books.of(one.node).leave(one.pod_uid)
+    for given in plan.hand_overs:
+        found = books.of(given.node).arrive(snapshot.pods[given.pod_uid])
         faults += [f"hand-over: {one}" for one in found]
-    if len(ledger.placed) != len(Ledger(snapshot).placed) + len(plan.hand_overs):
+    return faults
+
+
+def _check_neighbours(snapshot: Snapshot, plan: Plan) -> list[str]:
+    """Every node a pod comes to takes it, whatever the others of its wave have done by then."""
+    standing = company_now(snapshot)
+    faults: list[str] = []
+    for _, wave in groupby(plan.moves, key=lambda move: move.wave):
+        moves = list(wave)
+        for move in moves:
+            standing.remove(move.pod_uid)
+        moving = Company(standing.facts, {move.pod_uid: (move.source, move.target) for move in moves})
+        for move in moves:
+            pod, node = snapshot.pods[move.pod_uid], snapshot.nodes[move.target]
+            found = [*node_faults(pod, node), *neighbour_faults(standing, moving, pod, node)]
+            faults += [f"move {move.order}: {one}" for one in found]
+        for move in moves:
+            standing.add(move.pod_uid, (move.target,))
+    gone = {one.pod_uid for one in plan.preemptions} & set(standing.places)
+    for uid in gone:
+        standing.remove(uid)
+    nobody = Company(standing.facts, {})
+    for given in plan.hand_overs:
+        pod, node = snapshot.pods[given.pod_uid], snapshot.nodes[given.node]
+        found = [*node_faults(pod, node), *neighbour_faults(standing, nobody, pod, node)]
+        faults += [f"hand-over: {one}" for one in found]
+        standing.add(given.pod_uid, (given.node,))
+    expected = sum(1 for pod in snapshot.pods.values() if _counts(snapshot, pod.uid))
+    if len(standing.places) != expected - len(gone) + len(plan.hand_overs):
         faults.append("a pod was lost")
     return faults
 
 
-def _check_freed(snapshot: Snapshot, plan: Plan, ledger: Ledger) -> list[str]:
-    faults: list[str] = []
-    before = Ledger(snapshot)
-    for name in plan.freed_nodes:
-        if any(wants_device(pod) for pod in ledger.on_node[name].values()):
-            faults.append(f"{name} is not free after the moves")
-        if not any(wants_device(pod) for pod in before.on_node[name].values()):
-            faults.append(f"{name} was free before")
-    if plan.goal is Goal.FREE_NODES:
-        for move in plan.moves:
-            if not any(wants_device(pod) for pod in before.on_node[move.target].values()):
-                faults.append(f"{move.target} was free and is used as a target")
-    return faults
-
-
-def _check_waves(snapshot: Snapshot, plan: Plan) -> list[str]:
-    spent: Counter[tuple[int, str]] = Counter()
-    for move in plan.moves:
-        pod = snapshot.pods[move.pod_uid]
-        for uid in covering_budgets(snapshot, pod):
-            spent[move.wave, uid] += 0 if may_go_unhealthy(snapshot, uid, pod) else 1
-    return [
-        f"wave {wave} takes {count} pods of budget {snapshot.budgets[uid].name}"
-        for (wave, uid), count in spent.items()
-        if count > snapshot.budgets[uid].disruptions_allowed
-    ]
-
-
-def _check_gangs(snapshot: Snapshot, plan: Plan) -> list[str]:
-    """Whoever is unlocked is unlocked whole; no running gang falls below its minimum."""
-    faults: list[str] = []
-    given = {one.pod_uid for one in plan.hand_overs}
-    for pod in snapshot.pods.values():
-        if pod.is_pending and (pod.gang or pod.key) in plan.unlocked and pod.uid not in given:
-            faults.append(f"{pod.key} of {pod.gang or pod.key} gets no node")
-    for uid in given:
-        pod = snapshot.pods[uid]
-        if (pod.gang or pod.key) not in plan.unlocked:
-            faults.append(f"{pod.key} gets a node but is not unlocked")
-    moved = Counter(snapshot.pods[move.pod_uid].gang for move in plan.moves)
-    running = Counter(pod.gang for pod in snapshot.pods.values() if pod.is_holding)
-    for key, gang in snapshot.gangs.items():
-        if gang.min_members > 1 and 0 < moved[key] < running[key] and running[key] - 1 < gang.min_members:
-            faults.append(f"gang {key} is moved in part")
-    return faults
-
-
-def _check_sums(plan: Plan) -> list[str]:
-    faults: list[str] = []
-    if abs(sum(move.cost for move in plan.moves) - plan.cost) > 0.01:
-        faults.append("the cost is not the sum of the moves' costs")
-    steps = plan.reconfigurations if plan.goal is Goal.MIG else plan.moves
-    achieved = len(plan.freed_nodes) if plan.goal is Goal.FREE_NODES else len(steps)
-    slack = plan.lower_bound - achieved if plan.goal is Goal.FREE_NODES else achieved - plan.lower_bound
-    if slack < -1e-9 and (plan.unlocked or plan.goal is Goal.FREE_NODES):
-        faults.append(f"{achieved} lies beyond the bound {plan.lower_bound}")
-    return faults
+def _counts(snapshot: Snapshot, uid: str) -> bool:
+    pod = snapshot.pods[uid]
+    return pod.is_holding and not pod.hold and pod.node_name in snapshot.nodes

@@ -1,162 +1,255 @@
-"""The checker's own books: who is where, on which devices, and whether that fits each node.
+"""The checker's own books of one node: who is there, on which devices, and whether a further pod fits.
 
-Written apart from the planner's rooms. Not in here: what a plan may do (verification).
+Written apart from the planner's rooms, on facts alone; opened for the nodes that a plan touches.
+Not in here: rules about who may stand beside whom (verification_company), what a plan may do (verification).
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from apps.planner.inventory import Node, Pod
 from apps.planner.snapshot import Snapshot
+from apps.planner.verification_links import has_wish, linked_groups
 
 Seat = tuple[int, int, int]
 """(position of the device, milli, MiB)"""
+WHOLE = 1000
+MOST_TRIALS = 20_000
+TURNS = ("time-slicing", "time-sharing", "mps")
 
 
-class Ledger:
-    """Who is where, and whether that fits each node. Its own arithmetic."""
+@dataclass(slots=True)
+class Body:
+    """A pod on the node. chosen: its seats are ours to choose, because it is not there yet."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self.snapshot = snapshot
-        self.placed: dict[str, str] = {}
-        self.shy: dict[str, str] = {}
-        self.on_node: dict[str, dict[str, Pod]] = defaultdict(dict)
-        self.devices: dict[str, list[int]] = {}
-        self.memory: dict[str, list[int | None]] = {}
-        self.held: dict[str, list[Seat]] = {}
-        for node in snapshot.nodes.values():
-            kept = {one.device for one in node.holdings or () if one.kept_by}
-            self.devices[node.name] = [
-                1000 if gpu.healthy and not gpu.instances and gpu.key not in kept else 0 for gpu in node.gpus
-            ]
-            self.memory[node.name] = [gpu.memory_mib for gpu in node.gpus]
-        for pod in snapshot.pods.values():
-            if pod.is_holding and not pod.hold and pod.node_name in snapshot.nodes:
-                self._note(pod, pod.node_name)
-                self.on_node[pod.node_name][pod.uid] = pod
-        for node in snapshot.nodes.values():
-            self._seat_known(node)
-            for uid in sorted(self.on_node[node.name]):
-                if uid not in self.held:
-                    self._seat(node, self.on_node[node.name][uid])
-        self._keep_reserved()
+    pod: Pod
+    seats: tuple[Seat, ...] = ()
+    chosen: bool = False
 
-    def _keep_reserved(self) -> None:
-        """Room that another migration holds on paper is as good as taken."""
-        for pod in self.snapshot.pods.values():
-            node = self.snapshot.nodes.get(pod.nominated_node)
-            if node is None or pod.node_name or pod.terminating or not (pod.hold or pod.steering):
-                continue
-            self.on_node[node.name][pod.uid] = pod
-            self._seat(node, pod)
 
-    def leave(self, pod: Pod) -> None:
-        name = self.placed.pop(pod.uid)
-        self.shy.pop(pod.uid, None)
-        del self.on_node[name][pod.uid]
-        for seat in self.held.pop(pod.uid, []):
-            self._use(name, seat, -1)
+class NodeBook:
+    """bodies: by uid, or by any other word for a second body of the same pod. located: whether it is known
+    of every pod there which devices it holds."""
 
-    def arrive(self, pod: Pod, node: Node, *, alias: str = "") -> list[str]:
-        """Put the pod there; the faults say what does not fit. alias: a second body of the same pod."""
-        faults = self.overfull(pod, node)
-        uid = alias or pod.uid
-        self.on_node[node.name][uid] = pod
-        if not alias:
-            self._note(pod, node.name)
-        if not self._seat(node, pod, uid):
-            faults.append(f"{pod.key} finds no GPUs on {node.name}")
+    def __init__(self, node: Node, guests: Iterable[Pod], reserving: Iterable[Pod] = ()) -> None:
+        self.node = node
+        self.bodies: dict[str, Body] = {}
+        self.used: Counter[str] = Counter()
+        self.ports: Counter[int] = Counter()
+        kept = {one.device for one in node.holdings or () if one.kept_by}
+        self.left = [
+            WHOLE if gpu.healthy and not gpu.instances and gpu.key not in kept else 0 for gpu in node.gpus
+        ]
+        self.memory: list[int | None] = [gpu.memory_mib for gpu in node.gpus]
+        self.located = node.holdings is not None
+        present = {pod.uid: pod for pod in guests}
+        told = self._seats_told(present)
+        for uid in sorted(present):
+            self._enter(uid, Body(present[uid], told.get(uid, ())))
+        untold = [uid for uid in sorted(present) if uid not in told and self._wanted(present[uid])[0]]
+        reserved = {pod.uid: pod for pod in reserving}
+        for uid, pod in reserved.items():
+            self._enter(uid, Body(pod))
+        for uid in (*untold, *reserved):
+            self.located = False
+            self._seat(uid)
+
+    def leave(self, uid: str) -> None:
+        body = self.bodies.pop(uid)
+        self._count(body.pod, -1)
+        self._use(body.seats, -1)
+
+    def arrive(self, pod: Pod, uid: str = "") -> list[str]:
+        """Put the pod there; the faults say what does not fit. uid: of a second body of the same pod."""
+        faults = self._shortages(pod)
+        word = uid or pod.uid
+        self._enter(word, Body(pod, chosen=True))
+        if not self._seat(word) and not self._seat_anew():
+            faults.append(f"{pod.key} finds no GPUs on {self.node.name}{_linked(pod)}")
         return faults
 
-    def _note(self, pod: Pod, name: str) -> None:
-        self.placed[pod.uid] = name
-        if pod.pod_anti_affinity:
-            self.shy[pod.uid] = name
-
-    def overfull(self, pod: Pod, node: Node) -> list[str]:
-        faults = []
-        guests = self.on_node[node.name].values()
+    def _shortages(self, pod: Pod) -> list[str]:
+        node, faults = self.node, []
         for name, amount in pod.requests.items():
-            if amount <= 0 or self._is_by_devices_alone(node, name) or _is_of_placeholder(pod, node, name):
+            if amount <= 0 or self._is_by_devices_alone(name) or self._is_of_placeholder(pod, name):
                 continue
-            used = sum(
-                guest.requests.get(name, 0) for guest in guests if not _is_of_placeholder(guest, node, name)
-            )
-            if used + amount > node.allocatable.get(name, 0):
+            if self.used[name] + amount > node.allocatable.get(name, 0):
                 faults.append(f"{pod.key} needs {name} that {node.name} does not have")
-        if "pods" in node.allocatable and len(guests) + 1 > node.allocatable["pods"]:
+        if "pods" in node.allocatable and len(self.bodies) + 1 > node.allocatable["pods"]:
             faults.append(f"{node.name} takes no further pod")
-        if set(pod.host_ports) & {port for guest in guests for port in guest.host_ports}:
+        if any(self.ports[port] for port in pod.host_ports):
             faults.append(f"a host port of {pod.key} is taken on {node.name}")
         return faults
 
-    def _is_by_devices_alone(self, node: Node, resource: str) -> bool:
+    def _enter(self, uid: str, body: Body) -> None:
+        self.bodies[uid] = body
+        self._count(body.pod, 1)
+        self._use(body.seats)
+
+    def _count(self, pod: Pod, sign: int) -> None:
+        for name, amount in pod.requests.items():
+            if not self._is_of_placeholder(pod, name):
+                self.used[name] += sign * amount
+        for port in pod.host_ports:
+            self.ports[port] += sign
+
+    def _is_of_placeholder(self, pod: Pod, resource: str) -> bool:
+        return pod.reservation and resource == self.node.gpu_resource
+
+    def _is_by_devices_alone(self, resource: str) -> bool:
         """No number of units limits it: as many are offered as devices stand there."""
+        node = self.node
         return resource == node.gpu_resource and node.allocatable.get(resource, 0) <= len(node.gpus)
 
-    def _counts_devices(self, node: Node) -> bool:
+    def _counts_devices(self) -> bool:
         """Not where turns or MIG instances go by the name of GPUs; shares of memory are on devices."""
-        deals_turns = not node.sharing or node.sharing.lower() in ("time-slicing", "time-sharing", "mps")
+        node = self.node
+        deals_turns = not node.sharing or node.sharing.lower() in TURNS
         return not deals_turns or node.allocatable.get(node.gpu_resource, 0) <= len(node.gpus)
 
-    def _wanted(self, pod: Pod, node: Node) -> tuple[int, int]:
-        number = pod.requests.get(node.gpu_resource, 0) if node.gpu_resource else 0
+    def _wanted(self, pod: Pod) -> tuple[int, int]:
+        """(number of devices, milli of each)."""
+        number = pod.requests.get(self.node.gpu_resource, 0) if self.node.gpu_resource else 0
         if pod.reservation:
             return 0, 0
         # A share of the memory alone takes next to nothing of the cores, yet its card is no longer whole.
-        return (max(number, 1), max(pod.gpu_milli, 1)) if pod.gpu_milli < 1000 else (number, 1000)
+        return (max(number, 1), max(pod.gpu_milli, 1)) if pod.gpu_milli < WHOLE else (number, WHOLE)
 
-    def _withheld(self, node: Node) -> int:
-        """Devices that stand in the node but are not offered."""
-        standing = sum(1 for gpu in node.gpus if gpu.healthy and not gpu.instances)
-        return max(0, standing - node.allocatable.get(node.gpu_resource, 0))
+    def _seats_told(self, present: dict[str, Pod]) -> dict[str, tuple[Seat, ...]]:
+        positions = {gpu.key: at for at, gpu in enumerate(self.node.gpus)}
+        spare = list(self.left)
+        told: dict[str, tuple[Seat, ...]] = {}
+        for holding in self.node.holdings or ():
+            if holding.device in positions and holding.pod_uid in present:
+                at, asked = positions[holding.device], max(holding.milli, 1)
+                milli = min(asked, max(spare[at], 0))
+                spare[at] -= milli
+                seat = (at, milli, self._memory_of(at, asked, holding.memory_mib))
+                told[holding.pod_uid] = (*told.get(holding.pod_uid, ()), seat)
+        return told
 
-    def _seat_known(self, node: Node) -> None:
-        positions = {gpu.key: at for at, gpu in enumerate(node.gpus)}
-        for holding in node.holdings or ():
-            if holding.device in positions and holding.pod_uid in self.on_node[node.name]:
-                at = positions[holding.device]
-                milli = min(max(holding.milli, 1), max(self.devices[node.name][at], 0))
-                seat = (at, milli, _memory_of(node, at, max(holding.milli, 1), holding.memory_mib))
-                self._use(node.name, seat)
-                self.held.setdefault(holding.pod_uid, []).append(seat)
+    def _memory_of(self, at: int, milli: int, told: int | None) -> int:
+        """MiB that a share takes: as told, else in proportion to its cores."""
+        whole = self.node.gpus[at].memory_mib
+        return (whole or 0) * milli // WHOLE if told is None or whole is None else told
 
-    def _seat(self, node: Node, pod: Pod, uid: str = "") -> bool:
-        number, milli = self._wanted(pod, node)
-        if not number or not self._counts_devices(node):
+    def _use(self, seats: Iterable[Seat], sign: int = 1) -> None:
+        for at, milli, mib in seats:
+            self.left[at] -= sign * milli
+            before = self.memory[at]
+            self.memory[at] = None if before is None else before - sign * mib
+
+    def _seat(self, uid: str) -> bool:
+        """On the tightest devices; a linked group where one is wished for."""
+        body = self.bodies[uid]
+        for seats in self._options(body.pod):
+            body.seats = seats
+            self._use(seats)
             return True
-        share = pod.gpu_memory_mib if milli < 1000 else None
-        left, memory = self.devices[node.name], self.memory[node.name]
-        needs = [_memory_of(node, at, milli, share) for at in range(len(left))]
-        fitting = sorted(
-            (amount, at)
-            for at, amount in enumerate(left)
-            if amount >= milli and _suffices(memory[at], needs[at], share)
-        )
-        if len(fitting) - (self._withheld(node) if milli == 1000 else 0) < number:
-            return False
-        for _, at in fitting[:number]:
-            self._use(node.name, (at, milli, needs[at]))
-            self.held.setdefault(uid or pod.uid, []).append((at, milli, needs[at]))
-        return True
+        return False
 
-    def _use(self, name: str, seat: Seat, sign: int = 1) -> None:
-        at, milli, mib = seat
-        self.devices[name][at] -= sign * milli
-        before = self.memory[name][at]
-        self.memory[name][at] = None if before is None else before - sign * mib
+    def _options(self, pod: Pod) -> Iterable[tuple[Seat, ...]]:
+        """Ways to give the pod its devices, the tightest first; without end only where links are wished."""
+        number, milli = self._wanted(pod)
+        if not number or not self._counts_devices():
+            yield ()
+            return
+        fitting = self._fitting(pod, milli)
+        withheld = self._withheld() if milli == WHOLE else 0
+        if len(fitting) - withheld < number:
+            return
+        if milli == WHOLE and has_wish(pod) and number > 1:
+            taken = any(
+                left < WHOLE for left, gpu in zip(self.left, self.node.gpus, strict=True) if gpu.healthy
+            )
+            if self.located or not taken:
+                for group in linked_groups(self.node, sorted(seat[0] for seat in fitting), number, pod.link):
+                    yield tuple((at, milli, self._memory_of(at, milli, None)) for at in group)
+            return
+        if number > 1 or milli == WHOLE:
+            yield tuple(fitting[:number])
+            return
+        tried: set[tuple[int, int | None]] = set()
+        for seat in fitting:
+            state = self.left[seat[0]], self.memory[seat[0]]
+            if state not in tried:
+                tried.add(state)
+                yield (seat,)
+
+    def _fitting(self, pod: Pod, milli: int) -> list[Seat]:
+        share = pod.gpu_memory_mib if milli < WHOLE else None
+        found: list[tuple[int, Seat]] = []
+        for at, left in enumerate(self.left):
+            need, memory = self._memory_of(at, milli, share), self.memory[at]
+            suffices = share is None if memory is None else memory >= need
+            if left >= milli and suffices:
+                found.append((left, (at, milli, need)))
+        return [seat for _, seat in sorted(found)]
+
+    def _withheld(self) -> int:
+        """Devices that stand in the node but are not offered."""
+        standing = sum(1 for gpu in self.node.gpus if gpu.healthy and not gpu.instances)
+        return max(0, standing - self.node.allocatable.get(self.node.gpu_resource, 0))
+
+    def _seat_anew(self) -> bool:
+        """All whose seats are ours to choose sit down once more, every way tried: the largest first."""
+        free = [uid for uid, body in self.bodies.items() if body.chosen]
+        for uid in free:
+            self._use(self.bodies[uid].seats, -1)
+        free.sort(key=lambda uid: (-_bulk(self._wanted(self.bodies[uid].pod)), uid))
+        before = {uid: self.bodies[uid].seats for uid in free}
+        if _Trial(self, free).run(0):
+            return True
+        for uid, seats in before.items():
+            self.bodies[uid].seats = seats
+            self._use(seats)
+        return False
 
 
-def _memory_of(node: Node, at: int, milli: int, told: int | None) -> int:
-    """MiB that a share takes: as told, else in proportion to its cores."""
-    whole = node.gpus[at].memory_mib
-    return (whole or 0) * milli // 1000 if told is None or whole is None else told
+class _Trial:
+    def __init__(self, book: NodeBook, uids: list[str]) -> None:
+        self.book, self.uids, self.trials = book, uids, 0
+
+    def run(self, at: int) -> bool:
+        if at == len(self.uids):
+            return True
+        body = self.book.bodies[self.uids[at]]
+        for seats in list(self.book._options(body.pod)):
+            self.trials += 1
+            if self.trials > MOST_TRIALS:
+                return False
+            body.seats = seats
+            self.book._use(seats)
+            if self.run(at + 1):
+                return True
+            self.book._use(seats, -1)
+        body.seats = ()
+        return False
 
 
-def _suffices(left: int | None, need: int, told: int | None) -> bool:
-    return told is None if left is None else left >= need
+class Books:
+    """The books of all nodes, each opened when it is asked for."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._books: dict[str, NodeBook] = {}
+
+    def of(self, name: str) -> NodeBook:
+        known = self._books.get(name)
+        if known is None:
+            snapshot = self._snapshot
+            guests = [pod for pod in snapshot.pods_on(name) if not pod.hold]
+            reserving = snapshot.reserving_by_node.get(name, ())
+            known = self._books[name] = NodeBook(snapshot.nodes[name], guests, reserving)
+        return known
 
 
-def _is_of_placeholder(pod: Pod, node: Node, resource: str) -> bool:
-    return pod.reservation and resource == node.gpu_resource
+def _bulk(wanted: tuple[int, int]) -> int:
+    return wanted[0] * wanted[1]
+
+
+def _linked(pod: Pod) -> str:
+    return f" tied by {pod.link}" if has_wish(pod) and pod.link is not None else ""

@@ -1,7 +1,8 @@
 """An independent check of what a plan of goal mig relays and starts.
 
 Its own legality, from the rows of the placement tables alone, and its own count of instances. Shares
-nothing with the planner of that goal but the tables and facts. Moves as such: see verification.
+nothing with the planner of that goal but the rows of the tables and facts. Moves as such, and who may stand
+beside whom: see verification.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from apps.planner.mig.models import MigModel, Profile
 from apps.planner.outcome import wants_device
 from apps.planner.plan import Plan, Reconfiguration
 from apps.planner.snapshot import Snapshot
-from apps.planner.verification_rules import neighbour_faults, node_faults
 
 PREFIX = "nvidia.com/mig-"
 
@@ -176,22 +176,15 @@ def _check_rooms(snapshot: Snapshot, plan: Plan) -> list[str]:
     draining = {one.node for one in plan.reconfigurations if one.after_moves}
     early = _stock(snapshot, [one for one in plan.reconfigurations if not one.after_moves])
     final = _stock(snapshot, plan.reconfigurations)
-    placed = {uid: pod.node_name for uid, pod in snapshot.pods.items() if pod.is_holding and not pod.hold}
     for move in plan.moves:
-        pod, node = snapshot.pods[move.pod_uid], snapshot.nodes[move.target]
+        pod = snapshot.pods[move.pod_uid]
         if move.target in draining:
             faults.append(f"{move.pod} moves onto {move.target}, which is being drained")
-        placed.pop(pod.uid)
-        faults += [*node_faults(pod, node), *neighbour_faults(snapshot, placed, pod, node)]
-        placed[pod.uid] = move.target
         early.asked[move.target].update(_requests(pod))
         final.asked[move.source].subtract(_requests(pod))
         final.asked[move.target].update(_requests(pod))
     for one in plan.hand_overs:
-        pod, node = snapshot.pods[one.pod_uid], snapshot.nodes[one.node]
-        faults += [*node_faults(pod, node), *neighbour_faults(snapshot, placed, pod, node)]
-        placed[pod.uid] = one.node
-        final.asked[one.node].update(_requests(pod))
+        final.asked[one.node].update(_requests(snapshot.pods[one.pod_uid]))
     targets = [move.target for move in plan.moves]
     touched = [*targets, *(one.node for one in plan.hand_overs), *(one.node for one in plan.reconfigurations)]
     return faults + early.faults("while pods move", targets) + final.faults("at the end", touched)

@@ -14,11 +14,11 @@ from apps.planner.inventory import Gpu, HeldDevice, Holding, Node, Pod, Source
 from apps.planner.ledger import ledger_of
 from apps.planner.movability import movability
 from apps.planner.placement import Board
-from apps.planner.plan import Goal
+from apps.planner.plan import Goal, HandOver, Plan
 from apps.planner.resources import asks_gpu
 from apps.planner.rooms import Rooms, free_room, is_free_node
 from apps.planner.snapshot import Snapshot
-from apps.planner.verification import Ledger, check_plan
+from apps.planner.verification import check_plan
 from tests.drawing import GIB, GPU, cluster, running, waiting
 
 MEMORY = 40_000
@@ -184,7 +184,8 @@ def test_the_books_refuse_a_card_whose_memory_is_gone() -> None:
     node, pods = held(shared("n1", cards=1), ("a", 0, 100, 39_000))
     asks = share("b", milli=100, memory=2000)
     snapshot = on(node, *pods, asks)
-    assert Ledger(snapshot).arrive(asks, node) == ["team/b finds no GPUs on n1"]
+    plan = Plan(Goal.UNLOCK, unlocked=(asks.key,), hand_overs=(HandOver(asks.uid, asks.key, "n1"),))
+    assert check_plan(snapshot, plan) == ["hand-over: team/b finds no GPUs on n1"]
 
 
 def test_rooms_and_ledger_have_the_same_left() -> None:

@@ -14,8 +14,8 @@ HOST = "kubernetes.io/hostname"
 DRAWING = "a1 a...\na2 bb..\na3 ccc."
 
 
-def move(pod="a1-a", source="a1", target="a2", order=1, wave=1):
-    return Move(order, wave, f"uid-{pod}", f"team/{pod}", source, target, 1, 0.0, "because")
+def move(pod="a1-a", source="a1", target="a2", order=1, wave=1, gpus=1):
+    return Move(order, wave, f"uid-{pod}", f"team/{pod}", source, target, gpus, 0.0, "because")
 
 
 def plan_of(*moves, **facts):
@@ -134,7 +134,7 @@ def test_an_unhealthy_pod_spends_nothing_of_a_budget_that_lets_it_go():
 def test_a_wave_beyond_its_budget_is_found():
     pods = {name: {"labels": {"app": "db"}} for name in ("a1-a", "a2-b")}
     budgets = [budget("db", allowed=1, app="db")]
-    moves = [move(target="a2"), move("a2-b", "a2", "a1", order=2)]
+    moves = [move(target="a2"), move("a2-b", "a2", "a1", order=2, gpus=2)]
 
     says(faults(plan_of(*moves), pods=pods, budgets=budgets), "takes 2 pods of budget db")
     apart = [moves[0], replace(moves[1], wave=2)]
@@ -158,7 +158,7 @@ def test_a_gang_unlocked_in_part_is_found():
     gang = waiting("ml/train", gpus=1, count=2)
     given = tuple(HandOver(pod.uid, pod.key, "a1") for pod in gang)
 
-    assert faults(plan_of(hand_overs=given, unlocked=("ml/train",)), DRAWING, gang) == []
+    assert faults(plan_of(hand_overs=given, unlocked=("ml/train",), unlocked_gpus=2), DRAWING, gang) == []
     says(faults(plan_of(hand_overs=given[:1], unlocked=("ml/train",)), DRAWING, gang), "gets no node")
     says(faults(plan_of(hand_overs=given), DRAWING, gang), "is not unlocked")
 
