@@ -205,7 +205,9 @@ class Console:
             "--no-proxy-headers",
         )
         celery = ("-m", "celery", "-A", "console")
-        self._start("worker", *celery, "worker", "--concurrency", "2", "--loglevel", "WARNING")
+        for name, queue in (("worker", "celery"), ("planner", "planning")):
+            worker = ("worker", "--queues", queue, "--hostname", f"{name}@%h", "--concurrency", "2")
+            self._start(name, *celery, *worker, "--loglevel", "WARNING")
         # Asked to end, the beat first saves its schedule, and waits long for a database that is gone.
         self._start(
             "beat",

@@ -63,9 +63,9 @@ class PlanViewSet(ReadOnlyModelViewSet):
     filterset_class = PlanFilter
     filter_backends = [django_filters.rest_framework.DjangoFilterBackend, Ordering]
     ordering_fields = ["id", "created_at", "expires_at", "state"]
-    scopes = dict.fromkeys(["create", "propose", "revise", "reject", "withdraw"], Scope.PLAN)
+    scopes = dict.fromkeys(["create", "stop", "propose", "revise", "reject", "withdraw"], Scope.PLAN)
     rates = {"create": "planning", "revise": "planning"} | dict.fromkeys(
-        ["propose", "reject", "withdraw", "approve"], "deciding"
+        ["stop", "propose", "reject", "withdraw", "approve"], "deciding"
     )
     lookup_value_regex = r"[0-9]{1,18}"
 
@@ -102,6 +102,12 @@ class PlanViewSet(ReadOnlyModelViewSet):
         cluster = cluster_for(request.user, wanted.pop("cluster"))
         plan = services.request_plan(actor=cast(Any, request.user), cluster=cluster, **wanted)
         return Response(PlanDetailSerializer(plan).data, status=status.HTTP_201_CREATED)
+
+    @extend_schema(request=None, responses=PlanDetailSerializer, parameters=[IF_MATCH_OPTIONAL, ETAG])
+    @action(detail=True, methods=["post"])
+    def stop(self, request: Request, pk: str) -> Response:
+        """End the search and keep the best plan found so far, with its honest gap; to have none, withdraw."""
+        return self._change(services.stop_search, {"actor": request.user})
 
     @extend_schema(request=None, responses=PlanDetailSerializer, parameters=[IF_MATCH_OPTIONAL, ETAG])
     @action(detail=True, methods=["post"])
@@ -175,6 +181,9 @@ def _tag(plan: Plan) -> str:
         plan.proposed_at,
         plan.expires_at,
         version.digest if version else None,
+        plan.search,
+        plan.computing_since,
+        plan.stop_asked_at,
         execution_state_of(plan),
     )
 

@@ -5,9 +5,6 @@ A plan that breaks a rule of its own snapshot is never stored, whoever made it.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
 import structlog
 
 from apps.clusters import queries as clusters
@@ -18,9 +15,10 @@ from apps.planner.plan import Plan as PlannerPlan
 from apps.planner.searching import PlanRequest, search_plan
 from apps.planner.snapshot import Snapshot
 from apps.planner.verification import check_plan
-from apps.plans import services
+from apps.plans import queries, services
 from apps.plans.models import Plan
-from apps.plans.policies import moves_allowed, policy_of
+from apps.plans.policies import moves_allowed, policy_of, seconds_allowed
+from apps.plans.search_watch import SearchWatch
 from apps.plans.titles import title_of_plan
 
 log = structlog.get_logger(__name__)
@@ -36,47 +34,55 @@ def compute_draft(plan_id: int) -> bool:
         _give_up(plan, f"No snapshot of {plan.cluster.name} is known any more.")
         return True
     snapshot = clusters.open_snapshot(row)
+    watch = SearchWatch(plan, limit=seconds_allowed(policy_of(plan.cluster), float(plan.request["seconds"])))
+    found = _find(plan, snapshot, watch)
+    if found is not None:
+        services.attach_version(
+            plan_id=plan.pk,
+            number=plan.version_number,
+            snapshot=row,
+            found=found,
+            title=title_of_plan(found, plan.request, snapshot),
+            ending=watch.ending,
+            search_seconds=round(watch.seconds, 3),
+        )
+    return True
+
+
+def _find(plan: Plan, snapshot: Snapshot, watch: SearchWatch) -> PlannerPlan | None:
+    """What the planner found, checked; None where there is nothing to keep, and the draft says why."""
     try:
-        found = _search(plan, snapshot)
+        found = _search(plan, snapshot, watch)
+        if not queries.is_search_wanted(plan_id=plan.pk, number=plan.version_number):
+            return None
         violations = check_plan(snapshot, found)
     except ValueError as error:
         _give_up(plan, str(error))
-        return True
+        return None
     except Exception:
         # Pure code on the same snapshot fails the same way again, so the draft is not tried again.
         log.exception("the planner failed", plan=plan.pk)
         _give_up(plan, "The planner failed on this snapshot; the failure is in the console's log.")
-        return True
+        return None
     if violations:
         log.error("the planner broke a rule", plan=plan.pk, violations=violations)
         _give_up(plan, f"The planner's answer broke a rule and was not kept: {violations[0]}")
-        return True
-    services.attach_version(
-        plan_id=plan.pk,
-        number=plan.version_number,
-        snapshot=row,
-        found=found,
-        title=title_of_plan(found, plan.request, snapshot),
-    )
-    return True
-
-
-def _search(plan: Plan, snapshot: Snapshot) -> PlannerPlan:
-    asked = plan.request
-    request = PlanRequest(
-        Goal(asked["goal"]),
-        moves_allowed(policy_of(plan.cluster), asked["max_moves"]),
-        asked["workload"] or None if asked["goal"] == Goal.UNLOCK else None,
-    )
-    found = search_plan(snapshot, request, deadline=_deadline(float(asked["seconds"])))
-    if found.goal is Goal.MIG:
-        return prefer_named(snapshot, found, named_layouts(plan.cluster) if found.reconfigurations else {})
+        return None
     return found
 
 
-def _deadline(seconds: float) -> Callable[[], bool]:
-    end = time.monotonic() + seconds
-    return lambda: time.monotonic() >= end
+def _search(plan: Plan, snapshot: Snapshot, watch: SearchWatch) -> PlannerPlan:
+    asked, policy = plan.request, policy_of(plan.cluster)
+    request = PlanRequest(
+        Goal(asked["goal"]),
+        moves_allowed(policy, asked["max_moves"]),
+        asked["workload"] or None if asked["goal"] == Goal.UNLOCK else None,
+        may_preempt=bool(asked.get("may_preempt")) and policy.may_preempt,
+    )
+    found = search_plan(snapshot, request, deadline=watch.is_over, tell=watch.hear)
+    if found.goal is Goal.MIG:
+        return prefer_named(snapshot, found, named_layouts(plan.cluster) if found.reconfigurations else {})
+    return found
 
 
 def _give_up(plan: Plan, reason: str) -> None:

@@ -6,16 +6,18 @@ from django.db import models
 from django.db.models import Q
 
 from apps.clusters.models import Cluster, Snapshot
-from apps.plans.states import PlanState
+from apps.plans.states import PlanState, SearchEnding
 
 
 class Plan(models.Model):
     """What the planner proposes for one snapshot, waiting for a person's decision.
 
-    `request`: what was asked ({"goal", "workload", "max_moves", "seconds"}). `version_number` is the
-    version that this request asks for: there is no such row while it is being computed, an edit asks
-    for the next one, and an approval names one version's digest.
-    `computing_until`: lease of the worker that computes it, by the database's clock.
+    `request`: what was asked ({"goal", "workload", "max_moves", "seconds", "may_preempt"}; older ones lack
+    the last). `version_number` is the version that this request asks for: there is no such row while it is
+    being computed, an edit asks for the next one, and an approval names one version's digest.
+    `computing_until`: lease of the worker that computes it, `computing_since` when it began, both by the
+    database's clock. `search`: what the planner last told of its search ({"stage", "achieved", "moves",
+    "bound"}), empty before and after. `stop_asked_at`: somebody wants the best plan found so far.
     `begun_at`: when its execution started; from then on the plan neither ages nor changes.
     """
 
@@ -31,7 +33,10 @@ class Plan(models.Model):
     )
     version_number = models.PositiveIntegerField(default=1)
     computing_until = models.DateTimeField(null=True)
+    computing_since = models.DateTimeField(null=True)
     computing_attempts = models.PositiveIntegerField(default=0)
+    search = models.JSONField(default=dict)
+    stop_asked_at = models.DateTimeField(null=True)
     begun_at = models.DateTimeField(null=True)
     proposed_at = models.DateTimeField(null=True)
     expires_at = models.DateTimeField(null=True)
@@ -49,7 +54,11 @@ class Plan(models.Model):
 
 
 class PlanVersion(models.Model):
-    """One immutable version: `body` is the whole plan as JSON, `digest` its sha256."""
+    """One immutable version: `body` is the whole plan as JSON, `digest` its sha256.
+
+    `ending`: what ended the search before the planner was through, empty where it was through.
+    `search_seconds`: how long it searched; null where nobody measured.
+    """
 
     plan = models.ForeignKey(Plan, on_delete=models.PROTECT, related_name="versions")
     number = models.PositiveIntegerField()
@@ -58,6 +67,8 @@ class PlanVersion(models.Model):
     snapshot_digest = models.CharField(max_length=64)
     body = models.JSONField()
     digest = models.CharField(max_length=64)
+    ending = models.CharField(max_length=20, choices=SearchEnding.choices, blank=True, default="")
+    search_seconds = models.FloatField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -86,13 +97,15 @@ class ClusterPolicy(models.Model):
 
     `version` counts changes. A limit that is null is none of the cluster's own. `freeze_windows`: as
     `freezes.window_from_dict` reads them, in local times of their zones. `stopped_at`: the kill switch is
-    on since then.
+    on since then. `may_preempt`: plans may let pods lose their place to more important ones.
     """
 
     cluster = models.OneToOneField(Cluster, on_delete=models.CASCADE, related_name="policy")
     version = models.PositiveIntegerField(default=0)
     protected_namespaces = models.JSONField(default=list)
     max_moves_per_plan = models.PositiveIntegerField(null=True)
+    max_seconds_per_plan = models.PositiveIntegerField(null=True)
+    may_preempt = models.BooleanField(default=False)
     max_concurrent_executions = models.PositiveIntegerField(null=True)
     max_evictions_in_flight = models.PositiveIntegerField(null=True)
     approval_expires_after_seconds = models.PositiveIntegerField(null=True)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 FREEZE, KILL_SWITCH = "freeze", "kill switch"
 USUAL_MOVES = 50
+USUAL_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +88,19 @@ def moves_allowed(policy: ClusterPolicy, most: int) -> int:
     return most if cap is None else min(cap, most)
 
 
+def seconds_allowed(policy: ClusterPolicy, most: float) -> float:
+    """`most` seconds of search, or what the policy allows if that is less."""
+    cap = policy.max_seconds_per_plan
+    return most if cap is None else min(float(cap), most)
+
+
 def what_forbids(policy: ClusterPolicy, plan: PlannerPlan) -> list[str]:
     """Why a plan may not be carried out under the policy, whatever the cluster looks like: sentences."""
-    return [*_over_cap(policy, plan), *_protected_moves(policy, plan)]
+    return [
+        *_over_cap(policy, plan),
+        *_protected_moves(policy, plan),
+        *_forbidden_preemptions(policy, plan),
+    ]
 
 
 def _over_cap(policy: ClusterPolicy, plan: PlannerPlan) -> Iterator[str]:
@@ -104,3 +115,13 @@ def _protected_moves(policy: ClusterPolicy, plan: PlannerPlan) -> Iterator[str]:
         reason = why_protected(move.pod.partition("/")[0], policy.protected_namespaces)
         if reason:
             yield f"{move.pod} must not be moved now: {reason} (move {move.order})"
+
+
+def _forbidden_preemptions(policy: ClusterPolicy, plan: PlannerPlan) -> Iterator[str]:
+    if plan.preemptions and not policy.may_preempt:
+        pods = "a pod" if len(plan.preemptions) == 1 else f"{len(plan.preemptions)} pods"
+        yield f"it preempts {pods} and the policy of the cluster allows no preemption (may_preempt)"
+    for one in plan.preemptions:
+        reason = why_protected(one.pod.partition("/")[0], policy.protected_namespaces)
+        if reason:
+            yield f"{one.pod} must not be preempted now: {reason}"

@@ -20,6 +20,7 @@ PATTERN = re.compile(r"[a-z0-9*?]([a-z0-9*?-]{0,61}[a-z0-9*?])?")
 CLOCK = re.compile(r"(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)")
 LIMITS: dict[str, tuple[int, int]] = {
     "max_moves_per_plan": (1, 5000),
+    "max_seconds_per_plan": (1, 600),
     "max_concurrent_executions": (1, 100),
     "max_evictions_in_flight": (1, 1000),
     "approval_expires_after_seconds": (300, 30 * 86400),
@@ -38,6 +39,8 @@ def _check_of(field: str) -> Callable[[Any], Any]:
         return _namespaces
     if field == "freeze_windows":
         return _windows
+    if field == "may_preempt":
+        return _yes_or_no
     if field in LIMITS:
         return lambda value: _limit(field, value)
     raise InvalidPolicy(field, f"{field!r} is no part of a policy")
@@ -49,6 +52,12 @@ def _limit(field: str, value: Any) -> int | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise InvalidPolicy(field, f"{field} is {value!r:.40}: take {low} to {high}, or none for no limit")
+    return value
+
+
+def _yes_or_no(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidPolicy("may_preempt", f"may_preempt is {value!r:.40}: take true or false")
     return value
 
 

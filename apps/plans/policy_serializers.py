@@ -55,6 +55,10 @@ class PolicyWishesSerializer(StrictSerializer):
         help_text="names or globs (prod-*): pods there are never moved",
     )
     max_moves_per_plan = _limit("max_moves_per_plan", "moves that a plan may ask for")
+    max_seconds_per_plan = _limit("max_seconds_per_plan", "seconds that the planner may search for a plan")
+    may_preempt = serializers.BooleanField(
+        default=False, help_text="whether a plan may let pods lose their place to more important ones"
+    )
     max_concurrent_executions = _limit("max_concurrent_executions", "executions under way at once")
     max_evictions_in_flight = _limit(
         "max_evictions_in_flight", "pods evicted and not yet landed, of all executions together"
@@ -103,6 +107,8 @@ class PolicySerializer(serializers.Serializer):
     version = serializers.IntegerField()
     protected_namespaces = serializers.ListField(child=serializers.CharField())
     max_moves_per_plan = serializers.IntegerField(allow_null=True)
+    max_seconds_per_plan = serializers.IntegerField(allow_null=True)
+    may_preempt = serializers.BooleanField()
     max_concurrent_executions = serializers.IntegerField(allow_null=True)
     max_evictions_in_flight = serializers.IntegerField(allow_null=True)
     approval_expires_after_seconds = serializers.IntegerField(allow_null=True)

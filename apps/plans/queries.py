@@ -18,7 +18,7 @@ from apps.planner.staleness import what_changed
 from apps.planner.verification import check_plan
 from apps.plans.models import Decision, Plan, PlanVersion
 from apps.plans.policies import policy_of, what_forbids
-from apps.plans.states import PlanState
+from apps.plans.states import PlanState, Progress
 
 if TYPE_CHECKING:
     from apps.accounts.queries import Person
@@ -83,16 +83,31 @@ def approval_of(plan: Plan) -> Decision | None:
     )
 
 
-def progress_of(plan: Plan, version: PlanVersion | None) -> str:
-    """How far the planner is: computing, ready, empty (nothing to do) or failed (see state_reason)."""
+def progress_of(plan: Plan, version: PlanVersion | None) -> Progress:
+    """How far the planner is: computing, stopping, ready, empty (nothing to do) or failed (see
+    state_reason)."""
     if version is not None:
-        return "ready" if does_something(version) else "empty"
-    return "failed" if plan.state_reason else "computing"
+        return Progress.READY if does_something(version) else Progress.EMPTY
+    if plan.state_reason:
+        return Progress.FAILED
+    return Progress.STOPPING if plan.stop_asked_at else Progress.COMPUTING
 
 
 def does_something(version: PlanVersion) -> bool:
-    """Whether carrying it out changes anything: a pod moves or a GPU is cut anew."""
-    return bool(version.body["moves"] or version.body["reconfigurations"])
+    """Whether carrying it out changes anything: a pod moves or gives way, or a GPU is cut anew."""
+    body = version.body
+    return bool(body["moves"] or body["reconfigurations"] or body.get("preemptions"))
+
+
+def is_search_wanted(*, plan_id: int, number: int) -> bool:
+    """Whether anybody still waits for this version: the plan was neither taken back nor edited."""
+    return Plan.objects.filter(pk=plan_id, state=PlanState.DRAFT, version_number=number).exists()
+
+
+def is_stop_asked(*, plan_id: int, number: int) -> bool:
+    """Whether the search for this version is to end now, its plan kept or not."""
+    wanted = Plan.objects.filter(pk=plan_id, state=PlanState.DRAFT, version_number=number)
+    return not wanted.filter(stop_asked_at__isnull=True).exists()
 
 
 def open_plan(version: PlanVersion) -> PlannerPlan:

@@ -10,7 +10,9 @@ from rest_framework import serializers
 from apps.accounts.strict import StrictSerializer
 from apps.plans.models import Decision, Plan, PlanVersion
 from apps.plans.queries import current_version, execution_state_of, progress_of
-from apps.plans.services.drafting import GOALS, MOST_MOVES, MOST_SECONDS
+from apps.plans.searches import search_of
+from apps.plans.services.drafting import GOALS, LEAST_SECONDS, MOST_MOVES, MOST_SECONDS
+from apps.plans.states import Progress
 
 
 class PlanRequestSerializer(StrictSerializer):
@@ -25,14 +27,25 @@ class PlanRequestSerializer(StrictSerializer):
     max_moves = serializers.IntegerField(
         min_value=1, max_value=MOST_MOVES, required=False, help_text="50 or as many as the policy allows"
     )
-    seconds = serializers.FloatField(min_value=0.1, max_value=MOST_SECONDS, default=10)
+    seconds = serializers.FloatField(
+        min_value=LEAST_SECONDS,
+        max_value=MOST_SECONDS,
+        required=False,
+        help_text="how long the planner may search; 10 or as many as the policy allows",
+    )
+    may_preempt = serializers.BooleanField(
+        default=False,
+        help_text="only for unlock, and where the policy allows it: less important pods may lose their place "
+        "where moves do not suffice",
+    )
 
 
 class RevisionSerializer(StrictSerializer):
     """What to change in the request; a new version is computed and every decision is void."""
 
     max_moves = serializers.IntegerField(min_value=1, max_value=MOST_MOVES, required=False)
-    seconds = serializers.FloatField(min_value=0.1, max_value=MOST_SECONDS, required=False)
+    seconds = serializers.FloatField(min_value=LEAST_SECONDS, max_value=MOST_SECONDS, required=False)
+    may_preempt = serializers.BooleanField(required=False)
 
 
 class RejectionSerializer(StrictSerializer):
@@ -50,7 +63,8 @@ class WithdrawalSerializer(StrictSerializer):
 
 
 class PlanVersionSerializer(serializers.ModelSerializer):
-    """`body` is the plan as the planner words it; `digest` is what an approval binds."""
+    """`body` is the plan as the planner words it; `digest` is what an approval binds. ending: what cut the
+    search short (limit, stopped), empty where the planner was through."""
 
     body = serializers.JSONField(
         help_text="cost, of each move and of all: seconds of interrupted work x GPUs, weighted by what runs "
@@ -59,7 +73,16 @@ class PlanVersionSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = PlanVersion
-        fields = ["number", "snapshot", "snapshot_taken_at", "digest", "created_at", "body"]
+        fields = [
+            "number",
+            "snapshot",
+            "snapshot_taken_at",
+            "digest",
+            "created_at",
+            "ending",
+            "search_seconds",
+            "body",
+        ]
         read_only_fields = fields
 
 
@@ -110,20 +133,43 @@ class PlanSerializer(serializers.ModelSerializer):
         return execution_state_of(plan)
 
 
+class SearchSerializer(serializers.Serializer):
+    """How far the planner is. achieved: of the best plan so far, in what its goal counts (freed nodes,
+    unlocked GPUs, served compute slices), null while there is none; moves: of that plan; bound: no plan can
+    achieve more, null while none is known; gap: (bound - achieved) / max(1, bound)."""
+
+    stage = serializers.CharField(help_text="empty until the planner has told anything")
+    achieved = serializers.IntegerField(allow_null=True)
+    moves = serializers.IntegerField()
+    bound = serializers.IntegerField(allow_null=True)
+    gap = serializers.FloatField(allow_null=True)
+    sentence = serializers.CharField(help_text="the same in words")
+    computing_since = serializers.DateTimeField(allow_null=True, help_text="null until a worker has taken it")
+    seconds = serializers.FloatField(help_text="how long it may search")
+    stop_asked_at = serializers.DateTimeField(allow_null=True)
+
+
 class PlanDetailSerializer(PlanSerializer):
-    """progress: computing, ready, empty or failed. version: null until it is computed."""
+    """progress: computing, stopping (the best plan so far was asked for), ready, empty or failed. search: how
+    far the planner is, null unless it searches. version: null until it is computed."""
 
     progress = serializers.SerializerMethodField()
+    search = serializers.SerializerMethodField()
     version = serializers.SerializerMethodField()
     decisions = DecisionSerializer(many=True)
 
     class Meta(PlanSerializer.Meta):
-        fields = [*PlanSerializer.Meta.fields, "progress", "version", "decisions"]
+        fields = [*PlanSerializer.Meta.fields, "progress", "search", "version", "decisions"]
         read_only_fields = fields
 
-    @extend_schema_field(serializers.ChoiceField(choices=["computing", "ready", "empty", "failed"]))
+    @extend_schema_field(serializers.ChoiceField(choices=Progress.values))
     def get_progress(self, plan: Plan) -> str:
-        return progress_of(plan, current_version(plan))
+        return progress_of(plan, current_version(plan)).value
+
+    @extend_schema_field(SearchSerializer(allow_null=True))
+    def get_search(self, plan: Plan) -> dict[str, Any] | None:
+        found = search_of(plan)
+        return SearchSerializer(found).data if found else None
 
     @extend_schema_field(PlanVersionSerializer(allow_null=True))
     def get_version(self, plan: Plan) -> dict[str, Any] | None:

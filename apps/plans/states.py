@@ -7,7 +7,9 @@ DRAFT --> PROPOSED --> APPROVED --> (EXPIRED | STALE | WITHDRAWN while not begun
   |-----------|------> WITHDRAWN  its author took it back
   |<----------|<- APPROVED        an edit asks for another version and voids what was decided
 
-A draft without its version is being computed, or has its reason in `state_reason`.
+A draft without its version is being computed, or has its reason in `state_reason`:
+COMPUTING --> STOPPING --> READY | EMPTY   (somebody wants the best plan found so far)
+COMPUTING | STOPPING --> READY | EMPTY | FAILED
 What happens to an approved plan afterwards is told by its execution; the plan never learns of it.
 """
 
@@ -22,6 +24,23 @@ class PlanState(models.TextChoices):
     STALE = "stale"
     EXPIRED = "expired"
     WITHDRAWN = "withdrawn"
+
+
+class Progress(models.TextChoices):
+    """How far a version is."""
+
+    COMPUTING = "computing"
+    STOPPING = "stopping"
+    READY = "ready"
+    EMPTY = "empty"
+    FAILED = "failed"
+
+
+class SearchEnding(models.TextChoices):
+    """What ended a search before the planner was through with it."""
+
+    LIMIT = "limit", "its time limit"
+    STOPPED = "stopped", "somebody's wish"
 
 
 ALLOWED: dict[PlanState, set[PlanState]] = {

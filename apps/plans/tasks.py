@@ -1,23 +1,33 @@
 """What workers do for plans. Thin shells: what is known stands in the rows."""
 
+import time
+
 from celery import shared_task
 
 from apps.plans import services
 from apps.plans.computing import compute_draft
 from apps.plans.queries import drafts_to_compute
 
+SOFT_LIMIT, HARD_LIMIT = 1200, 1260
+"""Seconds. A search ends by itself long before (drafting.MOST_SECONDS); this ends one that no longer asks
+whether it should."""
+NO_MORE_AFTER_SECONDS = 60.0
 
-@shared_task
+
+@shared_task(soft_time_limit=SOFT_LIMIT, time_limit=HARD_LIMIT)
 def compute_plan(plan_id: int) -> None:
     """Compute the version that one draft waits for."""
     compute_draft(plan_id)
 
 
-@shared_task
+@shared_task(soft_time_limit=SOFT_LIMIT, time_limit=HARD_LIMIT)
 def compute_requested_plans() -> None:
-    """The timer's half of `compute_plan`: drafts whose message was lost, or whose worker died."""
+    """The timer's half of `compute_plan`: drafts whose message was lost, or whose worker died. Those that
+    are left after a while are the next call's."""
+    begun = time.monotonic()
     for plan_id in list(drafts_to_compute().order_by("pk").values_list("pk", flat=True)):
-        compute_draft(plan_id)
+        if time.monotonic() - begun < NO_MORE_AFTER_SECONDS:
+            compute_draft(plan_id)
 
 
 @shared_task

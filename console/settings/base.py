@@ -5,6 +5,7 @@ from pathlib import Path
 import environ
 import structlog
 from csp.constants import NONE, SELF
+from kombu import Queue
 
 env = environ.Env()
 BASE_DIR = Path(__file__).resolve().parents[2]
@@ -202,6 +203,14 @@ CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_TASK_IGNORE_RESULT = True
+# Searches for plans take minutes: in a queue of their own they keep nobody waiting who lands a pod. A worker
+# without --queues serves both.
+CELERY_TASK_QUEUES = [Queue("celery"), Queue("planning")]
+CELERY_TASK_DEFAULT_QUEUE = "celery"
+CELERY_TASK_ROUTES = {
+    "apps.plans.tasks.compute_*": {"queue": "planning"},
+    "apps.pending.tasks.*": {"queue": "planning"},
+}
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TIMEZONE = "UTC"

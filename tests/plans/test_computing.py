@@ -110,10 +110,10 @@ def test_the_timer_finds_a_draft_whose_message_was_lost(cluster, author):
 def test_a_worker_is_woken_when_the_request_is_committed(cluster, author):
     see(cluster)
     broker = Redis.from_url(settings.REDIS_URL)
-    broker.delete("celery")
+    broker.delete("planning")
     plan = asked(cluster, author)
-    messages = broker.lrange("celery", 0, -1)
+    messages = broker.lrange("planning", 0, -1)
     assert len(messages) == 1
     assert b"apps.plans.tasks.compute_plan" in messages[0]
     assert Plan.objects.get(pk=plan.pk).state == "draft"
-    broker.delete("celery")
+    broker.delete("planning")

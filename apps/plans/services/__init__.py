@@ -1,19 +1,14 @@
 """Every change of a plan, one function for each kind of change.
 
-drafting: asked for, computed, edited. deciding: proposed, approved, rejected, withdrawn.
-ageing: expired, stale, begun. governing: the policy of a cluster, which plans have to keep to.
+drafting: asked for, stored, edited. searching: while it is computed. deciding: proposed, approved, rejected,
+withdrawn. ageing: expired, stale, begun. governing: the policy of a cluster, which plans have to keep to.
 """
 
 from apps.plans.services.ageing import begin_plan, expire_plans, mark_stale, mark_stale_plans
 from apps.plans.services.deciding import approve_plan, propose_plan, reject_plan, withdraw_plan
-from apps.plans.services.drafting import (
-    attach_version,
-    claim_draft,
-    give_up_draft,
-    request_plan,
-    revise_plan,
-)
+from apps.plans.services.drafting import attach_version, give_up_draft, request_plan, revise_plan
 from apps.plans.services.governing import change_policy, lock_policy, release_cluster, stop_cluster
+from apps.plans.services.searching import claim_draft, note_progress, renew_claim, stop_search
 
 __all__ = [
     "approve_plan",
@@ -26,11 +21,14 @@ __all__ = [
     "lock_policy",
     "mark_stale",
     "mark_stale_plans",
+    "note_progress",
     "propose_plan",
     "reject_plan",
     "release_cluster",
+    "renew_claim",
     "request_plan",
     "revise_plan",
     "stop_cluster",
+    "stop_search",
     "withdraw_plan",
 ]

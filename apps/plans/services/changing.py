@@ -6,6 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from apps.accounts.errors import NotVisible
+from apps.accounts.models import User
+from apps.accounts.queries import may
+from apps.accounts.rights import Action
+from apps.accounts.services import authorize
 from apps.audit import services as audit
 from apps.clusters import notices
 from apps.plans.errors import AlreadyBegun, NotComputed, WrongState
@@ -29,6 +33,13 @@ def lock_plan(plan_id: int, check: Check | None = None) -> Plan:
     if check is not None:
         check(plan)
     return plan
+
+
+def authorize_author(actor: User, plan: Plan) -> None:
+    """Its author and its last editor may (as long as they may plan), and admins. Raises Denied."""
+    is_own = actor.pk in {plan.created_by_id, plan.edited_by_id}
+    if not (is_own and may(actor, Action.PLAN, plan.cluster)):
+        authorize(actor, Action.ADMINISTER, plan.cluster, subject=plan)
 
 
 def require_can_become(plan: Plan, target: PlanState) -> None:

@@ -15,7 +15,6 @@ from django.utils import timezone
 
 from apps.accounts.errors import Denied
 from apps.accounts.models import User
-from apps.accounts.queries import may
 from apps.accounts.rights import Action
 from apps.accounts.services import authorize, denials_recorded
 from apps.planner.plan_json import digest as digest_of
@@ -35,6 +34,7 @@ from apps.plans.queries import Comparison, compare_with_now, current_version, do
 from apps.plans.services.ageing import mark_stale
 from apps.plans.services.changing import (
     Check,
+    authorize_author,
     change_state,
     find_plan,
     lock_plan,
@@ -148,9 +148,7 @@ def reject_plan(
 def withdraw_plan(*, plan_id: int, actor: User, reason: str = "", check: Check | None = None) -> Plan:
     """Take a plan back before it begins: its author, its last editor, or an admin may."""
     plan = lock_plan(plan_id, check)
-    is_own = actor.pk in {plan.created_by_id, plan.edited_by_id}
-    if not (is_own and may(actor, Action.PLAN, plan.cluster)):
-        authorize(actor, Action.ADMINISTER, plan.cluster, subject=plan)
+    authorize_author(actor, plan)
     require_can_become(plan, PlanState.WITHDRAWN)
     change_state(
         plan,

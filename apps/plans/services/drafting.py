@@ -1,13 +1,11 @@
-"""Asking for a plan, the lease of the worker that computes it, and storing what it found."""
+"""Asking for a plan, storing what was found for it, asking for it anew. Between them lies `searching`."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Mapping
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F, Q
-from django.db.models.functions import Now
 
 from apps.accounts.models import User
 from apps.accounts.rights import Action
@@ -20,8 +18,8 @@ from apps.planner.plan import Plan as PlannerPlan
 from apps.planner.plan_json import digest, plan_to_dict
 from apps.plans.errors import InvalidRequest, NothingKnown, OverLimit, TooManyDrafts
 from apps.plans.models import ClusterPolicy, Plan, PlanVersion
-from apps.plans.policies import USUAL_MOVES, moves_allowed, policy_of
-from apps.plans.queries import drafts_to_compute
+from apps.plans.policies import USUAL_MOVES, USUAL_SECONDS, moves_allowed, policy_of, seconds_allowed
+from apps.plans.queries import does_something, drafts_to_compute
 from apps.plans.services.changing import Check, change_state, lock_plan, require_can_become, tell
 from apps.plans.states import PlanState
 from apps.plans.titles import title_of_request
@@ -29,11 +27,9 @@ from apps.plans.waking import wake_worker
 
 GOALS = (Goal.FREE_NODES, Goal.UNLOCK, Goal.MIG)
 MOST_MOVES = 5000
-MOST_SECONDS = 120.0
+LEAST_SECONDS, MOST_SECONDS = 1.0, 600.0
 MOST_DRAFTS = 10
 """As many plans may one person have in computing at once: planning is the console's dearest work."""
-ATTEMPTS = 3
-"""A draft that takes its worker down with it is given up after this many tries."""
 
 
 @denials_recorded()
@@ -44,19 +40,24 @@ def request_plan(
     goal: str,
     workload: str = "",
     max_moves: int | None = None,
-    seconds: float = 10,
+    seconds: float | None = None,
+    may_preempt: bool = False,
 ) -> Plan:
     """Ask for a plan on the newest snapshot: a DRAFT whose version the worker computes.
 
     workload: "namespace/name" of the gang or pod to unlock; empty takes all that waits. seconds: how
-    long the planner may search. max_moves: as usual, within the cluster's policy, if none are named.
+    long the planner may search. max_moves, seconds: as usual, within the cluster's policy, if none are
+    named. may_preempt: less important pods may lose their place where moves do not suffice.
     Raises InvalidRequest, OverLimit, NothingKnown, TooManyDrafts, Denied.
     """
     authorize(actor, Action.PLAN, cluster)
     policy = policy_of(cluster)
     moves = moves_allowed(policy, USUAL_MOVES) if max_moves is None else max_moves
-    request = _checked_request(goal=goal, workload=workload, max_moves=moves, seconds=seconds)
-    _require_within(policy, moves)
+    limit = seconds_allowed(policy, USUAL_SECONDS) if seconds is None else seconds
+    request = _checked_request(
+        goal=goal, workload=workload, max_moves=moves, seconds=limit, may_preempt=may_preempt
+    )
+    _require_within(policy, request)
     if latest_snapshot(cluster) is None:
         raise NothingKnown(f"no snapshot of {cluster.name} is known yet: check that it is being watched")
     if drafts_to_compute().filter(created_by=actor).count() >= MOST_DRAFTS:
@@ -72,6 +73,7 @@ def revise_plan(
     actor: User,
     max_moves: int | None = None,
     seconds: float | None = None,
+    may_preempt: bool | None = None,
     check: Check | None = None,
 ) -> Plan:
     """Edit a plan: it becomes a DRAFT again and its next version is computed on the newest snapshot.
@@ -81,17 +83,18 @@ def revise_plan(
     plan = lock_plan(plan_id, check)
     authorize(actor, Action.PLAN, plan.cluster, subject=plan)
     require_can_become(plan, PlanState.DRAFT)
-    changed = {"max_moves": max_moves, "seconds": seconds}
+    changed = {"max_moves": max_moves, "seconds": seconds, "may_preempt": may_preempt}
     wishes = {**plan.request, **{name: value for name, value in changed.items() if value is not None}}
     policy = policy_of(plan.cluster)
     if max_moves is None:
         wishes["max_moves"] = moves_allowed(policy, wishes["max_moves"])
+    if seconds is None:
+        wishes["seconds"] = seconds_allowed(policy, wishes["seconds"])
     plan.request = _checked_request(**wishes)
-    _require_within(policy, plan.request["max_moves"])
+    _require_within(policy, plan.request)
     plan.edited_by = actor
     plan.version_number += 1
-    plan.proposed_by = plan.proposed_at = plan.expires_at = plan.computing_until = None
-    plan.computing_attempts = 0
+    plan.proposed_by = plan.proposed_at = plan.expires_at = None
     fields = ("request", "edited_by", "version_number", "proposed_by", "proposed_at", "expires_at")
     change_state(
         plan,
@@ -99,45 +102,26 @@ def revise_plan(
         actor=actor,
         action="plan.edited",
         detail={"version": plan.version_number, "request": plan.request},
-        fields=(*fields, "computing_until", "computing_attempts"),
+        fields=(*fields, *_forget_search(plan)),
     )
     _wake(plan.pk)
     return plan
 
 
-def claim_draft(*, plan_id: int) -> Plan | None:
-    """Take the lease on a draft that needs computing; None if there is nothing to do or somebody has it.
-
-    The lease ends by the database's clock, well after the planner's own time-out.
-    """
-    free = Q(computing_until__isnull=True) | Q(computing_until__lt=Now())
-    plan = Plan.objects.filter(pk=plan_id).first()
-    if plan is None:
-        return None
-    seconds = float(plan.request["seconds"]) + MOST_SECONDS
-    claimed = (
-        drafts_to_compute()
-        .filter(free, pk=plan_id, version_number=plan.version_number)
-        .update(
-            computing_until=Now() + timedelta(seconds=seconds),
-            computing_attempts=F("computing_attempts") + 1,
-        )
-    )
-    if not claimed:
-        return None
-    plan = Plan.objects.select_related("cluster").get(pk=plan_id)
-    if plan.computing_attempts > ATTEMPTS:
-        reason = f"The planner was stopped {ATTEMPTS} times before it answered. Ask for fewer moves."
-        give_up_draft(plan_id=plan_id, number=plan.version_number, reason=reason)
-        return None
-    return plan
-
-
 @transaction.atomic(durable=True)
 def attach_version(
-    *, plan_id: int, number: int, snapshot: Snapshot, found: PlannerPlan, title: str
+    *,
+    plan_id: int,
+    number: int,
+    snapshot: Snapshot,
+    found: PlannerPlan,
+    title: str,
+    ending: str = "",
+    search_seconds: float | None = None,
 ) -> PlanVersion | None:
     """Store what the planner found as version `number`; it never changes afterwards.
+
+    ending: a SearchEnding where the search was cut short.
 
     None if it is no longer wanted: the plan was edited or withdrawn meanwhile, or it is there already.
     """
@@ -145,23 +129,12 @@ def attach_version(
     wanted = plan.state == PlanState.DRAFT and plan.version_number == number
     if not wanted or plan.versions.filter(number=number).exists():
         return None
-    body = plan_to_dict(found)
-    version = PlanVersion.objects.create(
-        plan=plan,
-        number=number,
-        snapshot=snapshot,
-        snapshot_taken_at=snapshot.taken_at,
-        snapshot_digest=snapshot.digest,
-        body=body,
-        digest=digest(body),
+    version = _create_version(
+        plan, snapshot, plan_to_dict(found), ending=ending, search_seconds=search_seconds
     )
-    version.refresh_from_db(fields=["body"])
-    if digest(version.body) != version.digest:
-        raise RuntimeError(f"the database keeps plan {plan_id} in other words than it was given")
     plan.title = title
-    plan.computing_until = None
-    plan.state_reason = "" if found.moves or found.reconfigurations else _why_nothing(found)
-    plan.save(update_fields=["title", "computing_until", "state_reason"])
+    plan.state_reason = "" if does_something(version) else _why_nothing(found)
+    plan.save(update_fields=["title", "state_reason", *_forget_search(plan)])
     audit.record(
         actor=None,
         action="plan.computed",
@@ -173,8 +146,29 @@ def attach_version(
     return version
 
 
+def _create_version(plan: Plan, snapshot: Snapshot, body: dict[str, Any], **facts: Any) -> PlanVersion:
+    version = PlanVersion.objects.create(
+        plan=plan,
+        number=plan.version_number,
+        snapshot=snapshot,
+        snapshot_taken_at=snapshot.taken_at,
+        snapshot_digest=snapshot.digest,
+        body=body,
+        digest=digest(body),
+        **facts,
+    )
+    version.refresh_from_db(fields=["body"])
+    if digest(version.body) != version.digest:
+        raise RuntimeError(f"the database keeps plan {plan.pk} in other words than it was given")
+    return version
+
+
 def _counts(found: PlannerPlan) -> dict[str, int]:
-    return {"moves": len(found.moves), "reconfigurations": len(found.reconfigurations)}
+    return {
+        "moves": len(found.moves),
+        "reconfigurations": len(found.reconfigurations),
+        "preemptions": len(found.preemptions),
+    }
 
 
 def _why_nothing(found: PlannerPlan) -> str:
@@ -188,9 +182,8 @@ def give_up_draft(*, plan_id: int, number: int, reason: str) -> None:
     plan = lock_plan(plan_id)
     if plan.state != PlanState.DRAFT or plan.version_number != number:
         return
-    plan.computing_until = None
     plan.state_reason = reason
-    plan.save(update_fields=["computing_until", "state_reason"])
+    plan.save(update_fields=["state_reason", *_forget_search(plan)])
     audit.record(
         actor=None,
         action="plan.not_computed",
@@ -215,20 +208,40 @@ def _create_draft(actor: User, cluster: Cluster, request: dict[str, Any]) -> Pla
     return plan
 
 
+def _forget_search(plan: Plan) -> list[str]:
+    """No search goes on; the names of the fields that say so."""
+    plan.computing_until = plan.computing_since = plan.stop_asked_at = None
+    plan.computing_attempts, plan.search = 0, {}
+    return ["computing_until", "computing_since", "stop_asked_at", "computing_attempts", "search"]
+
+
 def _wake(plan_id: int) -> None:
     """Only a hint: the timer finds the draft as well if the broker is away."""
     transaction.on_commit(lambda: wake_worker("apps.plans.tasks.compute_plan", plan_id), robust=True)
 
 
-def _require_within(policy: ClusterPolicy, max_moves: int) -> None:
-    if max_moves > moves_allowed(policy, max_moves):
+def _require_within(policy: ClusterPolicy, request: Mapping[str, Any]) -> None:
+    name, moves, seconds = policy.cluster.name, request["max_moves"], request["seconds"]
+    if moves > moves_allowed(policy, moves):
         raise OverLimit(
-            f"max_moves is {max_moves}, and the policy of {policy.cluster.name} allows "
+            f"max_moves is {moves}, and the policy of {name} allows "
             f"{policy.max_moves_per_plan} moves a plan (max_moves_per_plan): ask for fewer"
+        )
+    if seconds > seconds_allowed(policy, seconds):
+        raise OverLimit(
+            f"seconds is {seconds:g}, and the policy of {name} allows {policy.max_seconds_per_plan} seconds "
+            "of search a plan (max_seconds_per_plan): ask for fewer"
+        )
+    if request["may_preempt"] and not policy.may_preempt:
+        raise OverLimit(
+            f"the policy of {name} allows no plan to preempt pods (may_preempt): ask without it, or have an "
+            "admin allow it"
         )
 
 
-def _checked_request(*, goal: str, workload: str, max_moves: int, seconds: float) -> dict[str, Any]:
+def _checked_request(
+    *, goal: str, workload: str, max_moves: int, seconds: float, may_preempt: bool = False
+) -> dict[str, Any]:
     if goal not in GOALS:
         raise InvalidRequest(f"goal {goal!r} is not one of {', '.join(GOALS)}")
     if workload and goal != Goal.UNLOCK:
@@ -239,6 +252,9 @@ def _checked_request(*, goal: str, workload: str, max_moves: int, seconds: float
         raise InvalidRequest(f"workload {workload[:80]!r} is not of the form namespace/name")
     if not 1 <= max_moves <= MOST_MOVES:
         raise InvalidRequest(f"max_moves is {max_moves}: take 1 to {MOST_MOVES}")
-    if not 0.1 <= seconds <= MOST_SECONDS:
-        raise InvalidRequest(f"seconds is {seconds}: take 0.1 to {MOST_SECONDS:.0f}")
-    return {"goal": str(goal), "workload": workload, "max_moves": max_moves, "seconds": seconds}
+    if not LEAST_SECONDS <= seconds <= MOST_SECONDS:
+        raise InvalidRequest(f"seconds is {seconds:g}: take {LEAST_SECONDS:.0f} to {MOST_SECONDS:.0f}")
+    if may_preempt and goal != Goal.UNLOCK:
+        raise InvalidRequest(f"goal {goal} preempts nothing: leave may_preempt out, or ask for {Goal.UNLOCK}")
+    wishes = {"goal": str(goal), "workload": workload, "max_moves": max_moves, "seconds": seconds}
+    return {**wishes, "may_preempt": may_preempt}
