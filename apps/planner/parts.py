@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from apps.planner.beside import Beside, BesideTable, beside_to_dict
 from apps.planner.fragmentation_sheets import CAUSES, Ints
 from apps.planner.gang_room import LargestGang, find_largest_gang
 from apps.planner.group_packing import most_groups
@@ -36,6 +37,7 @@ class PartFragmentation:
     largest_gang: LargestGang
     stranded_gpus: float
     stranded_by: str
+    beside: Beside = field(default_factory=Beside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +71,26 @@ def is_whole_node(snapshot: Snapshot, node: Node) -> bool:
     )
 
 
-def measure_parts(
-    snapshot: Snapshot, rooms: Sequence[Room], table: Ints, least: Ints, weight: int, stranded_by: str
-) -> Parts:
-    """rooms: those that the measure looks at. table: a row per room, counts x milli by cause.
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The measure's tables, a row per room. causes: counts x milli, weight: the sum of the counts. least:
+    what no shape can use of those that stranded_by names."""
 
-    least: per room, what no shape can use of those that stranded_by names. weight: the sum of the counts.
-    """
+    rooms: Sequence[Room]
+    causes: Ints
+    weight: int
+    least: Ints
+    stranded_by: str
+    beside: BesideTable
+
+
+def measure_parts(snapshot: Snapshot, table: Rows) -> Parts:
+    rooms, weight = table.rooms, table.weight
     count = _remembered(most_groups)
 
     def measure_rows(rows: list[int]) -> PartFragmentation:
         here = [rooms[row] for row in rows]
-        sums = table[rows].sum(axis=0)
+        sums = table.causes[rows].sum(axis=0)
         free = Counter(len(room.node.gpus) for room in here if is_whole_node(snapshot, room.node))
         return PartFragmentation(
             nodes=len(here),
@@ -91,8 +101,9 @@ def measure_parts(
             free_blocks=count_free_blocks(here),
             free_nodes={str(size): free[size] for size in sorted(free, reverse=True)},
             largest_gang=find_largest_gang(here, count),
-            stranded_gpus=int(least[rows].sum()) / 1000,
-            stranded_by=stranded_by,
+            stranded_gpus=int(table.least[rows].sum()) / 1000,
+            stranded_by=table.stranded_by,
+            beside=table.beside.sum_of(rows),
         )
 
     pools, models = defaultdict(list), defaultdict(list)
@@ -136,6 +147,7 @@ def part_to_dict(part: PartFragmentation) -> dict[str, object]:
         "largest_gang": {"gpus_per_pod": gang.gpus_per_pod, "link": gang.link, "pods": gang.pods},
         "stranded_gpus": part.stranded_gpus,
         "stranded_by": part.stranded_by,
+        **beside_to_dict(part.beside),
     }
 
 

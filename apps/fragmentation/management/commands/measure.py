@@ -23,11 +23,11 @@ class Command(OfflineCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         snapshot = open_source(options)
         wanted = read_workload(options["workload"]) if options["workload"] else None
-        report = measure(snapshot, wanted)
         mig = measure_mig(snapshot)
+        report = measure(snapshot, wanted, mig)
         counts = count_gpus(snapshot)
         answer = {
-            **report_to_dict(report),
+            **report_to_dict(report, by_node=True),
             "gpus": counts_to_dict(counts),
             "mig": mig_report_to_dict(mig),
         }
