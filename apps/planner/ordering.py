@@ -26,15 +26,19 @@ ANYWHERE = ""
 def order_moves(
     snapshot: Snapshot, rules: MovabilityRules, moves: Sequence[PlannedMove]
 ) -> tuple[tuple[int, PlannedMove], ...]:
-    """(wave, move) in the order of execution: by wave, inside a wave as given.
+    """(wave, move) in the order of execution: by stage, then by wave, inside a wave as given.
 
     The fewest waves that the budgets allow (of each, its pods / what it allows, rounded up) unless rules
     between pods need more.
     """
     waves, ties = _Waves(), _Ties(snapshot, moves)
     placed: list[tuple[int, PlannedMove]] = []
-    for move in moves:
-        wave = waves.take(wave_limits(snapshot, rules, move.pod), first=ties.earliest(move))
+    stage, floor = 1, 0
+    for move in sorted(moves, key=lambda move: move.stage):
+        if move.stage != stage:
+            stage, floor = move.stage, 1 + max((wave for wave, _ in placed), default=0)
+        first = max(floor, ties.earliest(move))
+        wave = waves.take(wave_limits(snapshot, rules, move.pod), first=first)
         ties.note(move, wave)
         placed.append((wave, move))
     return tuple(sorted(placed, key=lambda entry: entry[0]))

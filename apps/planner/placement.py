@@ -27,9 +27,12 @@ Mark = tuple[int, int, int, int, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class PlannedMove:
+    """stage: 1-based; a later one may go where an earlier one has made room."""
+
     pod: Pod
     source: str
     target: str
+    stage: int = 1
 
 
 class Board:
@@ -49,6 +52,7 @@ class Board:
         self.rules = MovabilityRules(snapshot)
         self.moves: list[PlannedMove] = []
         self.started: list[tuple[Pod, str]] = []
+        self.stage = 1
         self.closed: set[str] = set()
         self.kept_free = {name for name, room in self.held.by_node.items() if is_unused(room.pods.values())}
         self.table = TargetTable(self.held, self.fitting)
@@ -132,8 +136,17 @@ class Board:
         self.final.remove(pod)
         self.final.place(pod, target, devices)
         self.held.place(_as_arrival(pod), target, devices)
-        self.moves.append(PlannedMove(pod, source, target))
+        self.moves.append(PlannedMove(pod, source, target, self.stage))
         self._touch((source, target))
+
+    def next_stage(self) -> None:
+        """From here on the places that moved pods have left count as free. A caller that goes back to a
+        checkpoint before this sets `stage` back as well."""
+        for planned in self.moves:
+            if planned.stage == self.stage:
+                self.held.remove(planned.pod)
+                self._touch((planned.source,))
+        self.stage += 1
 
     def start(self, pod: Pod, node_name: str) -> None:
         """A pod that waits gets its place; it counts against arrivals from now on."""

@@ -20,7 +20,8 @@ class Move:
     order: 1-based; every prefix of the moves leaves a state in which all pods fit. wave: 1-based;
     moves of one wave may run in parallel. gpus: whole GPUs it holds (0 for a CPU pod).
     cost: seconds of interrupted work x GPUs, weighted. reason, risk: one sentence each;
-    risk_level: low | medium | high.
+    risk_level: low | medium | high. stage: 1-based; all targets of a stage have room before its first
+    eviction, and a later stage may use room that an earlier one makes. Plans that are executed have one.
     """
 
     order: int
@@ -37,6 +38,7 @@ class Move:
     workload_uid: str = ""
     source_uid: str = ""
     target_uid: str = ""
+    stage: int = 1
 
 
 @dataclass(frozen=True, slots=True)
