@@ -7,10 +7,11 @@ its neighbours (verification_*, outcome) is imported from those who plan. Not in
 from __future__ import annotations
 
 from collections import Counter
-from itertools import groupby
+from collections.abc import Sequence
+from itertools import groupby, pairwise
 
 from apps.planner.outcome import Outcome, compare_outcome
-from apps.planner.plan import Goal, Plan
+from apps.planner.plan import Goal, Move, Plan
 from apps.planner.snapshot import Snapshot
 from apps.planner.verification_books import Books
 from apps.planner.verification_company import Company, company_now, neighbour_faults
@@ -19,7 +20,7 @@ from apps.planner.verification_mig import check_mig_plan
 from apps.planner.verification_rules import node_faults
 from apps.planner.verification_sums import check_freed, check_gangs, check_sums
 
-__all__ = ["Outcome", "check_plan", "compare_outcome"]
+__all__ = ["Outcome", "check_plan", "compare_outcome", "replay_faults"]
 
 MOST_MOVES = 5000
 
@@ -41,6 +42,7 @@ def check_plan(snapshot: Snapshot, plan: Plan) -> list[str]:
         found += check_mig_plan(snapshot, plan)
     else:
         found += _check_room(snapshot, plan)
+        found += replay_faults(snapshot, plan.moves)
     return [*found, *check_gangs(snapshot, plan), *check_sums(snapshot, plan)]
 
 
@@ -55,6 +57,9 @@ def _check_form(snapshot: Snapshot, plan: Plan) -> list[str]:
     waves = [move.wave for move in plan.moves]
     if waves != sorted(waves) or (waves and waves[0] < 1):
         faults.append("the waves do not follow the order")
+    stages = [(move.stage, move.wave) for move in plan.moves]
+    if stages != sorted(stages) or any(a[0] < b[0] and a[1] == b[1] for a, b in pairwise(stages)):
+        faults.append("the stages do not follow the waves")
     for words, uids in (
         ("moved", [move.pod_uid for move in plan.moves]),
         ("preempted", [one.pod_uid for one in plan.preemptions]),
@@ -106,19 +111,21 @@ def _runs_there(snapshot: Snapshot, uid: str, key: str, node_name: str) -> bool:
 
 
 def _check_room(snapshot: Snapshot, plan: Plan) -> list[str]:
-    """All targets can be held before the first eviction, beside everything that runs now.
+    """All targets of a stage can be held before its first eviction, beside everything that runs then.
 
     What is there after any number of moves, in any order and however many at once, is a part of that, so it
     fits as well. Then everybody who moves or gives way has left, and those who waited start.
     """
     books = Books(snapshot)
     faults: list[str] = []
-    for move in plan.moves:
-        pod = snapshot.pods[move.pod_uid]
-        found = books.of(move.target).arrive(pod, uid=f"+{pod.uid}")
-        faults += [f"before the first eviction: {one}" for one in found]
-    for move in plan.moves:
-        books.of(move.source).leave(move.pod_uid)
+    for _, moves in groupby(plan.moves, key=lambda move: move.stage):
+        stage = list(moves)
+        for move in stage:
+            pod = snapshot.pods[move.pod_uid]
+            found = books.of(move.target).arrive(pod, uid=f"+{pod.uid}")
+            faults += [f"before the first eviction: {one}" for one in found]
+        for move in stage:
+            books.of(move.source).leave(move.pod_uid)
     faults += check_freed(snapshot, plan, books)
     moved = {move.pod_uid for move in plan.moves}
     for one in plan.preemptions:
@@ -127,6 +134,22 @@ def _check_room(snapshot: Snapshot, plan: Plan) -> list[str]:
     for given in plan.hand_overs:
         found = books.of(given.node).arrive(snapshot.pods[given.pod_uid])
         faults += [f"hand-over: {one}" for one in found]
+    return faults
+
+
+def replay_faults(snapshot: Snapshot, moves: Sequence[Move]) -> list[str]:
+    """One move after the other in this very order: who leaves is gone before its successor comes. The state
+    after each must fit, rules between pods among it."""
+    books, standing = Books(snapshot), company_now(snapshot)
+    nobody = Company(standing.facts, {})
+    faults: list[str] = []
+    for number, move in enumerate(moves, start=1):
+        pod, node = snapshot.pods[move.pod_uid], snapshot.nodes[move.target]
+        books.of(move.source).leave(pod.uid)
+        standing.remove(pod.uid)
+        found = [*books.of(move.target).arrive(pod), *neighbour_faults(standing, nobody, pod, node)]
+        faults += [f"after {number} moves: {one}" for one in found]
+        standing.add(pod.uid, (move.target,))
     return faults
 
 
