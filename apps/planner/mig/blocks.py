@@ -50,9 +50,9 @@ class Block:
 
     @cached_property
     def idle(self) -> dict[str, int]:
-        left = Counter(dict(self.offered))
+        left = dict(self.offered)
         for (profile, _), number in self.used:
-            left[profile] -= number
+            left[profile] = left.get(profile, 0) - number
         return {profile: number for profile, number in left.items() if number > 0}
 
     @property

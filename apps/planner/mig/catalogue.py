@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from apps.planner.mig import tables_ampere, tables_blackwell, tables_hopper, tables_rtx
 from apps.planner.mig.models import Certainty, MigModel
@@ -71,6 +72,7 @@ def models_with(profiles: Mapping[str, int] | set[str]) -> tuple[MigModel, ...]:
     return tuple(model for model in MODELS.values() if all(name in model.by_name for name in profiles))
 
 
+@lru_cache(maxsize=1024)
 def resource_profile(profile: str) -> str:
     """A profile as the tables write it, from the suffix of its Kubernetes resource ("1g.5gb.me")."""
     found = re.fullmatch(r"(\d+g\.\d+gb)\.(me|gfx|me\.all)", profile)

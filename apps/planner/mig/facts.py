@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 
 from apps.planner.costs import CostPolicy, disruption_cost
 from apps.planner.fitting import Fitting
@@ -27,9 +28,10 @@ from apps.planner.mig.nodes import (
     offered_profiles,
     why_left_alone,
 )
+from apps.planner.mig.rooms_on_demand import RoomsOnDemand
 from apps.planner.movability import MovabilityRules
 from apps.planner.resources import asks_gpu
-from apps.planner.rooms import Rooms, is_open_node
+from apps.planner.rooms import is_open_node
 from apps.planner.snapshot import Snapshot
 
 
@@ -50,7 +52,7 @@ class MigFacts:
 
     snapshot: Snapshot
     policy: CostPolicy
-    rooms: Rooms = field(init=False)
+    rooms: RoomsOnDemand = field(init=False)
     fitting: Fitting = field(init=False)
     rules: MovabilityRules = field(init=False)
     seats: dict[str, Seat] = field(default_factory=dict)
@@ -60,7 +62,7 @@ class MigFacts:
     _samples: dict[str, Node] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.rooms = Rooms(self.snapshot)
+        self.rooms = RoomsOnDemand(self.snapshot)
         self.fitting = Fitting(self.rooms)
         self.rules = MovabilityRules(self.snapshot)
         usable = [(node, model) for node, model in self._usable_nodes()]
@@ -165,7 +167,7 @@ class NodeReading:
         held_whole = any(not asked_profiles(pod) for pod in self.holders[at])
         return gpu.healthy and not held_whole and (bool(gpu.instances) or not self._in_doubt)
 
-    @property
+    @cached_property
     def _in_doubt(self) -> bool:
         """A GPU without instances that nobody offers: withheld for a reason that is not known."""
         whole = sum(1 for gpu in self.node.gpus if gpu.healthy and not gpu.instances)
@@ -194,39 +196,42 @@ class NodeReading:
 
     def _is_held_by_stranger(self, positions: tuple[int, ...]) -> bool:
         """Whether somebody holds a GPU without asking for one in his requests: it stays as it is."""
-        known = {pod.uid for pod in self.pods}
-        gpus = [self.node.gpus[at] for at in positions]
-        devices = {one.uuid for gpu in gpus for one in gpu.instances} | {gpu.uuid for gpu in gpus}
-        return self.has_strangers or any(
-            holding.device in devices and holding.pod_uid not in known for holding in self.node.holdings or ()
+        if self.has_strangers:
+            return True
+        strange = self._strange_devices
+        gpus = [self.node.gpus[at] for at in positions] if strange else []
+        return any(
+            uuid in strange for gpu in gpus for uuid in (gpu.uuid, *(one.uuid for one in gpu.instances))
         )
+
+    @cached_property
+    def _strange_devices(self) -> frozenset[str]:
+        known = {pod.uid for pod in self.pods}
+        return frozenset(one.device for one in self.node.holdings or () if one.pod_uid not in known)
 
     def _gpu_seat(self, at: int) -> Seat:
         assert self.holders is not None
         gpu = self.node.gpus[at]
-        counts = tuple(sorted(Counter(one.profile for one in gpu.instances).items()))
+        counts = _count_profiles(tuple(one.profile for one in gpu.instances))
         if is_guessed(self.node):
             counts = tuple(sorted(self.offered.items()))  # the capacity keeps numbers of earlier layouts
         key = f"{self.node.name}/{at:03}"
-        return self._seat(key, (at,), (self._cut_gpu(counts),), counts, self.holders[at], together=False)
+        return self._seat(
+            key, (at,), (_cut_gpu(self.model, counts),), counts, self.holders[at], together=False
+        )
 
     def _node_seat(self) -> Seat:
         positions = tuple(range(len(self.node.gpus)))
         per_gpu: list[Counts] = [
-            tuple(sorted(Counter(one.profile for one in gpu.instances).items())) for gpu in self.node.gpus
+            _count_profiles(tuple(one.profile for one in gpu.instances)) for gpu in self.node.gpus
         ]
-        gpus = tuple(self._cut_gpu(counts) for counts in per_gpu)
+        gpus = tuple(_cut_gpu(self.model, counts) for counts in per_gpu)
         if not self.has_layouts:
             gpus = tuple(CutGpu(self.model) for _ in positions)
         offered = tuple(sorted(self.offered.items()))
         return self._seat(
             self.node.name, positions, gpus, offered, self.pods, together=not self.has_layouts, whole=True
         )
-
-    def _cut_gpu(self, counts: Counts) -> CutGpu:
-        table = self.model.by_name
-        cut = sum(number * table[name].memory_slices for name, number in counts if name in table)
-        return CutGpu(self.model, counts, max(self.model.axis - cut, 0), whole=not counts)
 
     def _seat(
         self,
@@ -239,7 +244,7 @@ class NodeReading:
         together: bool,
         whole: bool = False,
     ) -> Seat:
-        used: Counter[Shape] = Counter()
+        used: dict[Shape, int] = {}
         fixed = any(not self.node.gpus[at].healthy for at in positions)
         fixed = fixed or self._is_held_by_stranger(positions)
         for pod in pods:
@@ -247,10 +252,11 @@ class NodeReading:
             if shape is None:
                 fixed = True
             if shape is not None:
-                used[shape] += 1
+                used[shape] = used.get(shape, 0) + 1
             else:
                 for profile, number in asked_profiles(pod).items():
-                    used[profile, frozenset()] += number
+                    nowhere = (profile, frozenset[str]())
+                    used[nowhere] = used.get(nowhere, 0) + number
         block = Block(
             key=key,
             group=self.facts.groups[self.node.name],
@@ -262,3 +268,15 @@ class NodeReading:
             site=self.node.name,
         )
         return Seat(block, self.node, positions, tuple(pods), whole)
+
+
+@lru_cache(maxsize=4096)
+def _count_profiles(profiles: tuple[str, ...]) -> Counts:
+    return tuple(sorted(Counter(profiles).items()))
+
+
+@lru_cache(maxsize=4096)
+def _cut_gpu(model: MigModel, counts: Counts) -> CutGpu:
+    table = model.by_name
+    cut = sum(number * table[name].memory_slices for name, number in counts if name in table)
+    return CutGpu(model, counts, max(model.axis - cut, 0), whole=not counts)

@@ -6,16 +6,18 @@ nobody uses and that is relaid before. Not in here: which GPUs to relay (choosin
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
+from contextlib import closing
 
 from apps.planner.fitting import Fitting, interpod_words
 from apps.planner.inventory import Pod
-from apps.planner.mig.blocks import Choice
+from apps.planner.mig.blocks import Block, Choice
 from apps.planner.mig.facts import MigFacts
 from apps.planner.mig.nodes import MIG_PREFIX, asked_profiles
+from apps.planner.mig.rooms_on_demand import RoomsOnDemand
+from apps.planner.mig.stock import Stock
 from apps.planner.placement import PlannedMove
-from apps.planner.rooms import Rooms
 
 
 class Seating:
@@ -23,39 +25,32 @@ class Seating:
 
     def __init__(self, facts: MigFacts, choice: Choice) -> None:
         self.facts = facts
-        self.held, self.rooms = Rooms(facts.snapshot), Rooms(facts.snapshot)
+        self.held, self.rooms = RoomsOnDemand(facts.snapshot), RoomsOnDemand(facts.snapshot)
         self.fitting = Fitting(self.rooms)
-        self.early: dict[str, Counter[str]] = defaultdict(Counter)
-        self.final: dict[str, Counter[str]] = defaultdict(Counter)
+        self.early, self.final = Stock(facts.groups), Stock(facts.groups)
         self.closed: set[str] = set()
         self.moves: list[PlannedMove] = []
         self.started: list[tuple[Pod, str]] = []
         drained = set(choice.drained)
         for key, seat in facts.seats.items():
-            self._count(key, choice.relaid.get(key, {}), key in drained)
+            left = seat.block.idle
+            if key in drained or key in choice.relaid:
+                left = _left_after(seat.block, choice, is_drained=key in drained)
+            for profile, number in left.items():
+                self.final.add(seat.node.name, profile, number)
+                if key not in drained:
+                    self.early.add(seat.node.name, profile, number)
             if key in drained:
                 self.closed.add(seat.node.name)
-
-    def _count(self, key: str, relaid: Mapping[int, tuple[tuple[str, int], ...]], is_drained: bool) -> None:
-        seat = self.facts.seats[key]
-        block = seat.block
-        left = Counter(dict(block.offered) if is_drained else block.idle)
-        if relaid and block.together:
-            left.clear()
-        for at, counts in relaid.items():
-            left.subtract(dict(block.gpus[at].counts))
-            left.update(dict(counts))
-        self.final[seat.node.name].update(left)
-        if not is_drained:
-            self.early[seat.node.name].update(left)
 
     def move_all(self, pods: Sequence[Pod]) -> Pod | None:
         """Puts every pod elsewhere; the one that finds no place, or None. Least flexible first."""
         ordered = sorted(pods, key=lambda pod: (len(self.facts.allowed_groups(pod)), pod.uid))
         for pod in ordered:
+            self.rooms.by_node[pod.node_name]
             self.rooms.remove(pod)
         for pod in ordered:
-            target = self._find(pod, self.early, self.held, [*self.closed, pod.node_name])
+            target = self._find(pod, self.early, self.held, {*self.closed, pod.node_name})
             if target is None:
                 return pod
             self._take(pod, target)
@@ -69,42 +64,32 @@ class Seating:
             target = self._find(pod, self.final, self.rooms, ())
             if target is None:
                 for done, name in self.started[begun:]:
-                    self.final[name].update(asked_profiles(done))
+                    _add(self.final, name, done, 1)
                 del self.started[begun:]
                 self.rooms.undo(mark)
                 return False
             self.rooms.place(pod, target)
-            self.final[target].subtract(asked_profiles(pod))
+            _add(self.final, target, pod, -1)
             self.started.append((pod, target))
         return True
 
     def _take(self, pod: Pod, target: str) -> None:
-        asked = asked_profiles(pod)
-        self.early[target].subtract(asked)
-        self.final[target].subtract(asked)
+        _add(self.early, target, pod, -1)
+        _add(self.final, target, pod, -1)
         room = self.held.by_node[target]
         room.add(pod, self.held.demand(pod), ())
         self.rooms.place(pod, target)
 
-    def _find(
-        self, pod: Pod, idle: Mapping[str, Counter[str]], rooms: Rooms, closed: Sequence[str]
-    ) -> str | None:
+    def _find(self, pod: Pod, stock: Stock, rooms: RoomsOnDemand, closed: Collection[str]) -> str | None:
         """The node with the fewest idle instances of its profiles that takes it; by name last."""
-        asked = asked_profiles(pod)
         groups = self.facts.allowed_groups(pod)
-        fitting = [
-            name
-            for name, left in idle.items()
-            if name not in closed
-            and self.facts.groups[name] in groups
-            and all(left[profile] >= number for profile, number in asked.items())
-            and self._has_room(pod, name, rooms)
-        ]
-        fitting.sort(key=lambda name: (sum(idle[name][profile] for profile in asked), name))
-        node = self.facts.snapshot.nodes
-        return next((name for name in fitting if self._is_welcome(pod, node[name].name)), None)
+        with closing(stock.nodes_with(asked_profiles(pod), groups)) as names:
+            for name in names:
+                if name not in closed and self._has_room(pod, name, rooms) and self._is_welcome(pod, name):
+                    return name
+        return None
 
-    def _has_room(self, pod: Pod, name: str, rooms: Rooms) -> bool:
+    def _has_room(self, pod: Pod, name: str, rooms: RoomsOnDemand) -> bool:
         """Instances are counted here, all else by the ledger of the node."""
         short = rooms.by_node[name].shortages(rooms.demand(pod))
         return not [resource for resource in short if not resource.startswith(MIG_PREFIX)]
@@ -112,4 +97,22 @@ class Seating:
     def _is_welcome(self, pod: Pod, name: str) -> bool:
         if not self.fitting.needs_neighbours(pod):
             return True
+        self.rooms.lay_out_all()
         return not interpod_words(self.rooms, pod, self.facts.snapshot.nodes[name])
+
+
+def _add(stock: Stock, node: str, pod: Pod, sign: int) -> None:
+    for profile, number in asked_profiles(pod).items():
+        stock.add(node, profile, sign * number)
+
+
+def _left_after(block: Block, choice: Choice, *, is_drained: bool) -> Counter[str]:
+    """What the block has idle once it is drained and relaid, as far as it is."""
+    relaid = choice.relaid.get(block.key, {})
+    left = Counter(dict(block.offered) if is_drained else block.idle)
+    if relaid and block.together:
+        left.clear()
+    for at, counts in relaid.items():
+        left.subtract(dict(block.gpus[at].counts))
+        left.update(dict(counts))
+    return left
