@@ -1,8 +1,31 @@
-"""One fragmentation report per snapshot: the trend is their row. Fields only."""
+"""One fragmentation report per snapshot, whose row is the trend; and the requests they are measured against.
+
+Fields only.
+"""
 
 from django.db import models
 
 from apps.clusters.models import Cluster
+
+
+class Request(models.Model):
+    """A pod that somebody asked for, by its shape as FGD sees it: the requests of the trailing window.
+
+    `asked_at`: when the pod was created, or first seen where nothing tells that. cpu in millicores, milli of
+    each GPU, allowed_models as `planner.workload.Spec` has them.
+    """
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="requests")
+    pod_uid = models.CharField(max_length=100)
+    asked_at = models.DateTimeField()
+    cpu = models.BigIntegerField()
+    milli = models.IntegerField()
+    gpus = models.IntegerField()
+    allowed_models = models.TextField(blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["cluster", "pod_uid"], name="one_request_per_pod")]
+        indexes = [models.Index(fields=["cluster", "-asked_at"])]
 
 
 class Report(models.Model):

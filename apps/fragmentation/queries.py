@@ -2,15 +2,59 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
-from django.db.models import QuerySet
+from django.conf import settings
+from django.db.models import Count, QuerySet
 
 from apps.clusters.models import Cluster, Snapshot
-from apps.fragmentation.models import Report
+from apps.fragmentation.models import Report, Request
+from apps.planner.snapshot import Snapshot as Picture
+from apps.planner.workload import Spec, Workload, count_specs, live_workload, most_popular, requests_in
 
 RECENT = 20
 """So many snapshots back are looked at again. Measuring takes a part of a second, so it seldom needs one."""
+
+
+WINDOW, RUNNING = "window", "running"
+"""What is wanted, by where it was found: requests of the trailing window, or (there are none) what runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The target workload of one picture. source: WINDOW or RUNNING. requests: pods asked for in the window;
+    pending: pods that have been waiting for longer than it."""
+
+    workload: Workload
+    source: str
+    requests: int
+    pending: int
+
+
+def window_at(moment: datetime) -> datetime:
+    """Where the trailing window that ends then begins."""
+    return moment - timedelta(hours=settings.FRAGMENTATION_WINDOW_HOURS)
+
+
+def wanted_at(cluster: Cluster, picture: Picture) -> Wanted:
+    """The trailing window of requests plus what is pending; what runs, where nobody asked for a GPU."""
+    until = datetime.fromtimestamp(picture.taken_at, UTC)
+    begin = window_at(until)
+    counts = Counter[Spec]()
+    rows = Request.objects.filter(cluster=cluster, asked_at__gt=begin, asked_at__lte=until)
+    for *shape, number in (
+        rows.values_list("cpu", "milli", "gpus", "allowed_models").annotate(Count("pk")).order_by()
+    ):
+        counts[Spec(*shape)] += number
+    requests = counts.total()
+    counts += count_specs(
+        pod for pod, asked in requests_in(picture) if pod.is_pending and asked <= begin.timestamp()
+    )
+    if not any(spec.gpus for spec in counts):
+        return Wanted(live_workload(picture), RUNNING, requests, counts.total() - requests)
+    return Wanted(most_popular(counts), WINDOW, requests, counts.total() - requests)
 
 
 def latest_report(cluster: Cluster) -> Report | None:

@@ -1,17 +1,31 @@
-"""Measures snapshots: one report per snapshot, whoever asks and however often; and keeps the trend."""
+"""Measures snapshots: one report per snapshot, whoever asks and however often; keeps the trend, and what was
+asked for lately, which reports are measured against."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
+from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Func, JSONField, Value
 
 from apps.clusters.models import Cluster, Snapshot
 from apps.clusters.notices import publish_on_commit
 from apps.clusters.queries import open_snapshot
-from apps.fragmentation.models import Report
-from apps.fragmentation.queries import RECENT, report_of
+from apps.fragmentation.models import Report, Request
+from apps.fragmentation.queries import RECENT, Wanted, report_of, wanted_at, window_at
 from apps.planner.fragmentation import measure, report_to_dict
+from apps.planner.inventory import Pod
+from apps.planner.snapshot import Snapshot as Picture
+from apps.planner.workload import requests_in, spec_of
 
+LARGEST = 2**31 - 1
+"""Millicores, or GPUs: more than any node has, and what a column holds."""
+LATE = timedelta(hours=1)
+KEPT_LONGER = timedelta(hours=1)
+"""Past the window, for snapshots that are measured late."""
+MOST_REQUESTS = 200_000
+"""Of one cluster."""
 LOOK_BACK = 200
 """Reports past the oldest snapshot that are looked through for a list that nobody needs any more."""
 
@@ -22,7 +36,10 @@ def measure_snapshot(*, snapshot_id: int) -> Report:
     known = report_of(row)
     if known is not None:
         return known
-    found = measure(open_snapshot(row))
+    picture = open_snapshot(row)
+    note_requests(cluster=row.cluster, picture=picture)
+    wanted = wanted_at(row.cluster, picture)
+    body = {**report_to_dict(found := measure(picture, wanted.workload)), "wanted": _wanted_to_dict(wanted)}
     with transaction.atomic():
         report, is_new = Report.objects.get_or_create(
             cluster=row.cluster,
@@ -33,12 +50,67 @@ def measure_snapshot(*, snapshot_id: int) -> Report:
                 "fragmentation_milli": found.fragmentation_milli,
                 "idle_milli": found.idle_milli,
                 "total_milli": found.total_milli,
-                "body": report_to_dict(found),
+                "body": body,
             },
         )
         if is_new:
             publish_on_commit(row.cluster.name, "fragmentation", {"snapshot": row.pk, "report": report.pk})
     return report
+
+
+def note_requests(*, cluster: Cluster, picture: Picture) -> int:
+    """Keep what was asked for since the trailing window began and is not known yet; how many pods that is.
+
+    A pod that is first seen more than LATE after others were asked for is not counted any more.
+    """
+    taken_at = datetime.fromtimestamp(picture.taken_at, UTC)
+    known = Request.objects.filter(cluster=cluster)
+    newest = known.order_by("-asked_at").values_list("asked_at", flat=True).first()
+    since = max(window_at(taken_at), newest - LATE) if newest else window_at(taken_at)
+    seen = set(known.filter(asked_at__gt=since).values_list("pod_uid", flat=True))
+    found = [
+        _as_request(cluster, pod, asked)
+        for pod, asked in requests_in(picture)
+        if asked > since.timestamp() and pod.uid not in seen
+    ]
+    Request.objects.bulk_create(found[:MOST_REQUESTS], batch_size=2000, ignore_conflicts=True)
+    return len(found)
+
+
+def _as_request(cluster: Cluster, pod: Pod, asked: float) -> Request:
+    spec = spec_of(pod)
+    return Request(
+        cluster=cluster,
+        pod_uid=pod.uid,
+        asked_at=datetime.fromtimestamp(asked, UTC),
+        cpu=min(spec.cpu, LARGEST),
+        milli=spec.milli,
+        gpus=min(spec.gpus, LARGEST),
+        allowed_models=spec.models,
+    )
+
+
+def _wanted_to_dict(wanted: Wanted) -> dict[str, object]:
+    return {
+        "source": wanted.source,
+        "window_hours": settings.FRAGMENTATION_WINDOW_HOURS,
+        "requests": wanted.requests,
+        "pending_longer": wanted.pending,
+        "shapes": len(wanted.workload.specs),
+    }
+
+
+def drop_old_requests(*, cluster_id: int) -> None:
+    """What no window reaches any more, and of a vast number the oldest."""
+    rows = Request.objects.filter(cluster_id=cluster_id)
+    newest = rows.order_by("-asked_at").values_list("asked_at", flat=True)
+    last = newest.first()
+    if last is None:
+        return
+    rows.filter(asked_at__lte=window_at(last) - KEPT_LONGER).delete()
+    beyond = newest[MOST_REQUESTS : MOST_REQUESTS + 1].first()
+    if beyond is not None:
+        rows.filter(asked_at__lte=beyond).delete()
 
 
 def follow_snapshots(*, cluster_id: int) -> None:
@@ -61,6 +133,7 @@ def follow_snapshots(*, cluster_id: int) -> None:
 def follow_all_snapshots() -> None:
     for cluster_id in Cluster.objects.filter(is_active=True).values_list("pk", flat=True):
         follow_snapshots(cluster_id=cluster_id)
+        drop_old_requests(cluster_id=cluster_id)
 
 
 def _drop_nodes(cluster_id: int, oldest: int) -> None:

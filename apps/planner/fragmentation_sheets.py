@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -69,7 +69,7 @@ class Sheets:
     def __init__(self, workload: Workload, nodes: Iterable[Node]) -> None:
         self.weight_total = workload.weight_total
         self.cpu_only = sum(count for spec, count in workload.specs if not spec.gpus)
-        asking = [entry for entry in workload.specs if entry[0].gpus]
+        asking = [(_bounded(spec), count) for spec, count in workload.specs if spec.gpus]
         wishes = {spec.models: spec for spec, _ in asking}
         self._kinds: dict[tuple[bool, ...], int] = {}
         self._known: dict[frozenset[str], int] = {}
@@ -171,6 +171,11 @@ class Sheets:
         return kind
 
 
+def _bounded(spec: Spec) -> Spec:
+    """Beyond what any node has, one amount is like another; a table holds no endless numbers."""
+    return replace(spec, cpu=min(spec.cpu, NEVER), milli=min(spec.milli, WHOLE + 1))
+
+
 def _split(entries: list[Counted], kinds: int) -> Iterable[list[Counted]]:
     """By share, until no part is vast: a part of a single share has no more cells than specs."""
     cpus = {spec.cpu for spec, _ in entries}
@@ -195,7 +200,7 @@ def _sum_up(number: int, entries: list[Counted], met: list[dict[str, bool]]) -> 
             if wishes[spec.models]:
                 sums[kind, row, column] += count
                 least[kind, row] = min(least[kind, row], spec.milli)
-    ranks = np.searchsorted(shares, np.arange(max(WHOLE, int(shares[-1])) + 1), "right").astype(np.int64)
+    ranks = np.searchsorted(shares, np.arange(WHOLE + 1), "right").astype(np.int64)
     return Sheet(
         number,
         cpus,

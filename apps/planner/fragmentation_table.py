@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from apps.planner.fragmentation_sheets import Ints, Sheets
+from apps.planner.fragmentation_sheets import NEVER, Ints, Sheets
 from apps.planner.rooms import Room
 from apps.planner.workload import Workload
 
@@ -69,7 +69,7 @@ class FragmentationTable:
         width = self._width
         padding = [0] * width
         lines = [(room.gpu_left + padding)[:width] for room in self._rooms]
-        self._cpu = np.array([room.left.get("cpu", 0) for room in self._rooms], dtype=np.int64)
+        self._cpu = np.array([_cpu_of(room) for room in self._rooms], dtype=np.int64)
         self._left = -np.sort(-np.array(lines, dtype=np.int64).reshape(-1, width), axis=1)
         self.score_all()
 
@@ -87,7 +87,7 @@ class FragmentationTable:
         """The room of this node has changed. The answer takes it back (`undo`), latest update first."""
         row = self._row[name]
         room = self._rooms[row]
-        cpu = room.left.get("cpu", 0)
+        cpu = _cpu_of(room)
         left = sorted(room.gpu_left, reverse=True)
         causes = self.sheets.score(self._kind_at(row), cpu, left)
         former = Former(
@@ -111,3 +111,7 @@ class FragmentationTable:
         self._cpu[row] = cpu
         self._left[row, : len(left)] = left
         self._causes[row] = causes
+
+
+def _cpu_of(room: Room) -> int:
+    return max(-NEVER, min(room.left.get("cpu", 0), NEVER - 1))

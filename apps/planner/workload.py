@@ -6,7 +6,7 @@ As in FGD: the most popular specs, CPU-only pods included, until they cover 95 %
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from apps.planner.inventory import Node, Pod
@@ -67,7 +67,7 @@ def spec_of(pod: Pod) -> Spec:
 
 def choose_workload(pods: Iterable[Pod]) -> Workload:
     """The shortest prefix of the popularity order that covers 95 % of the pods."""
-    return most_popular(_count_specs(pods))
+    return most_popular(count_specs(pods))
 
 
 def most_popular(counts: Mapping[Spec, int]) -> Workload:
@@ -84,7 +84,7 @@ def most_popular(counts: Mapping[Spec, int]) -> Workload:
     return Workload(tuple(chosen))
 
 
-def _count_specs(pods: Iterable[Pod]) -> Counter[Spec]:
+def count_specs(pods: Iterable[Pod]) -> Counter[Spec]:
     """Pods with the same wishes have the same spec, so it is worked out once for all of them."""
     alike = Counter[tuple[object, ...]]()
     examples: dict[tuple[object, ...], Pod] = {}
@@ -106,6 +106,16 @@ def _count_specs(pods: Iterable[Pod]) -> Counter[Spec]:
 def live_workload(snapshot: Snapshot) -> Workload:
     """What the cluster itself runs and waits for. Pods that come with a node are no demand."""
     return choose_workload(wanted_pods(snapshot))
+
+
+def requests_in(snapshot: Snapshot) -> Iterator[tuple[Pod, float]]:
+    """Pods that somebody asked for, finished ones too, with the moment they were asked for (epoch seconds).
+
+    Neither what comes with a node nor what a migration of ours created again is a request.
+    """
+    for pod in snapshot.pods.values():
+        if not (pod.hold or pod.steering or pod.reservation or pod.owner_kind in FIXED_OWNERS):
+            yield pod, min(pod.created_at or snapshot.taken_at, snapshot.taken_at)
 
 
 def wanted_pods(snapshot: Snapshot) -> tuple[Pod, ...]:

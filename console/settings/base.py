@@ -242,6 +242,8 @@ REPORT_FOLLOWERS = [  # called by whoever measured it
     "apps.dashboard.mig_changes.follow_mig_changes",
 ]
 SNAPSHOT_STALE_SECONDS = 120
+# What fragmentation is measured against: the pods asked for in so many hours, and what is pending.
+FRAGMENTATION_WINDOW_HOURS = env.float("FRAGMENTATION_WINDOW_HOURS", default=24)
 PLAN_EXPIRES_AFTER_SECONDS = env.int("PLAN_EXPIRES_AFTER_SECONDS", default=4 * 3600)
 APPROVAL_LOGIN_MAX_AGE_SECONDS = env.int("APPROVAL_LOGIN_MAX_AGE_SECONDS", default=12 * 3600)
 

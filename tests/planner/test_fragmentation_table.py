@@ -96,3 +96,14 @@ def test_a_workload_of_many_shapes_needs_no_vast_table():
         == lost_by_cause(rooms[1], Workload(specs)).total()
         - (lost_by_cause(rooms[1], Workload(specs))["usable"])
     )
+
+
+def test_endless_demands_fit_nowhere_and_break_nothing():
+    specs = ((Spec(10**40, 1000, 1), 2), (Spec(0, 10**9, 1), 3), (Spec(0, 1000, 10**12), 4))
+    room = free_room(cluster("a1 ..")).by_node["a1"]
+    room.left["cpu"] = 10**39
+    table = FragmentationTable([room], Workload(specs))
+
+    assert (table.numerator, table.idle_milli) == (9 * 2000, 2000)
+    table.update("a1")
+    assert table.numerator == 9 * 2000
