@@ -19,6 +19,7 @@ from apps.planner.inventory import Pod
 from apps.planner.snapshot import Snapshot as Picture
 from apps.planner.workload import requests_in, spec_of
 
+UID_LENGTH = 100
 LARGEST = 2**31 - 1
 """Millicores, or GPUs: more than any node has, and what a column holds."""
 LATE = timedelta(hours=1)
@@ -71,7 +72,7 @@ def note_requests(*, cluster: Cluster, picture: Picture) -> int:
     found = [
         _as_request(cluster, pod, asked)
         for pod, asked in requests_in(picture)
-        if asked > since.timestamp() and pod.uid not in seen
+        if asked > since.timestamp() and pod.uid[:UID_LENGTH] not in seen
     ]
     Request.objects.bulk_create(found[:MOST_REQUESTS], batch_size=2000, ignore_conflicts=True)
     return len(found)
@@ -81,7 +82,7 @@ def _as_request(cluster: Cluster, pod: Pod, asked: float) -> Request:
     spec = spec_of(pod)
     return Request(
         cluster=cluster,
-        pod_uid=pod.uid,
+        pod_uid=pod.uid[:UID_LENGTH],
         asked_at=datetime.fromtimestamp(asked, UTC),
         cpu=min(spec.cpu, LARGEST),
         milli=spec.milli,

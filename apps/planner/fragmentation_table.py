@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -36,6 +37,14 @@ class FragmentationTable:
         self.sheets = Sheets(workload, (room.node for room in self._rooms))
         self._kind = self.sheets.kinds
         self._width = max((len(room.gpu_left) for room in self._rooms), default=0) or 1
+        self._places = np.array(
+            [
+                row * self._width + at
+                for row, room in enumerate(self._rooms)
+                for at in range(len(room.gpu_left))
+            ],
+            dtype=np.int64,
+        )
         self.refresh()
 
     @property
@@ -66,11 +75,11 @@ class FragmentationTable:
 
     def refresh(self) -> None:
         """Read all rooms anew and score them."""
-        width = self._width
-        padding = [0] * width
-        lines = [(room.gpu_left + padding)[:width] for room in self._rooms]
-        self._cpu = np.array([_cpu_of(room) for room in self._rooms], dtype=np.int64)
-        self._left = -np.sort(-np.array(lines, dtype=np.int64).reshape(-1, width), axis=1)
+        taken = np.zeros(len(self._rooms) * self._width, dtype=np.int64)
+        taken[self._places] = list(chain.from_iterable([room.gpu_left for room in self._rooms]))
+        np.negative(taken, out=taken)
+        self._left = -np.sort(taken.reshape(-1, self._width), axis=1)
+        self._cpu = _cpu_column(self._rooms)
         self.score_all()
 
     def score_all(self) -> None:
@@ -111,6 +120,13 @@ class FragmentationTable:
         self._cpu[row] = cpu
         self._left[row, : len(left)] = left
         self._causes[row] = causes
+
+
+def _cpu_column(rooms: list[Room]) -> Ints:
+    try:
+        return np.array([room.left.get("cpu", 0) for room in rooms], dtype=np.int64)
+    except OverflowError:
+        return np.array([_cpu_of(room) for room in rooms], dtype=np.int64)
 
 
 def _cpu_of(room: Room) -> int:
