@@ -24,11 +24,11 @@ WINDOW, RUNNING = "window", "running"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The target workload of one picture. source: WINDOW or RUNNING. requests: pods asked for in the window;
+    """The target workload of one picture. basis: WINDOW or RUNNING. requests: pods asked for in the window;
     pending: pods that have been waiting for longer than it."""
 
     workload: Workload
-    source: str
+    basis: str
     requests: int
     pending: int
 

@@ -56,6 +56,63 @@ class LargestGangSerializer(serializers.Serializer):
     pods = serializers.IntegerField()
 
 
+class ShareSerializer(serializers.Serializer):
+    """A size of share that pods ask for: of how many GPUs, how much of each, and how many such shares fit."""
+
+    resource = serializers.CharField()
+    gpus = serializers.IntegerField()
+    milli = serializers.IntegerField(help_text="of the cores of each GPU; 0 where memory alone is asked")
+    memory_mib = serializers.IntegerField(allow_null=True, help_text="null: as much as of the cores")
+    wanted = serializers.IntegerField(help_text="pods that ask for it")
+    fit = serializers.IntegerField(help_text="how many fit, were no others to come")
+
+
+class GpuMemorySerializer(serializers.Serializer):
+    """GPU memory that is left, in MiB."""
+
+    whole_mib = serializers.IntegerField(help_text="on wholly free GPUs")
+    shared_mib = serializers.IntegerField(help_text="on partly taken GPUs")
+    crumbs_mib = serializers.IntegerField(help_text="of shared_mib, what is less than any wanted share")
+    unknown_gpus = serializers.IntegerField(help_text="GPUs whose memory nobody tells")
+    shares = ShareSerializer(many=True)
+
+
+class MigRoomSerializer(serializers.Serializer):
+    """Of GPUs that MIG has cut, as they are cut now. Memory slices and start slices are keys."""
+
+    memory_slices = serializers.IntegerField()
+    uncut_memory_slices = serializers.IntegerField()
+    uncut_by_start = serializers.DictField(child=serializers.IntegerField())
+    more_fit = serializers.DictField(child=serializers.IntegerField(), help_text="by profile")
+    more_fit_by_start = serializers.DictField(child=serializers.DictField(child=serializers.IntegerField()))
+
+
+class StartableSerializer(serializers.Serializer):
+    """A shape that waits. `workload` is the first in the queue that asks for it."""
+
+    workload = serializers.CharField()
+    gpus_per_pod = serializers.IntegerField()
+    milli = serializers.IntegerField(help_text="of each GPU")
+    memory_mib = serializers.IntegerField(allow_null=True)
+    link = serializers.CharField(allow_blank=True)
+    profiles = serializers.DictField(child=serializers.IntegerField(), help_text="MIG instances asked for")
+    waiting_pods = serializers.IntegerField(help_text="pods")
+    startable_pods = serializers.IntegerField(help_text="how many could start now, were no others to come")
+    nodes = serializers.IntegerField(help_text="on so many nodes")
+    at_most = serializers.BooleanField(help_text="rules between pods may leave fewer")
+
+
+class WantedSerializer(serializers.Serializer):
+    """What is wanted: `window`, the requests of the trailing window and what is pending, or `running`, what
+    runs, where nobody asked for a GPU lately."""
+
+    basis = serializers.CharField()
+    window_hours = serializers.FloatField()
+    requests = serializers.IntegerField(help_text="pods asked for in the window")
+    pending_longer = serializers.IntegerField(help_text="pods that have been waiting for longer than that")
+    shapes = serializers.IntegerField(help_text="the most popular, which cover 95 % of the pods")
+
+
 class TrendPointSerializer(serializers.Serializer):
     """One point of the trend, for all nodes or for the pool and model asked for.
 
@@ -75,3 +132,14 @@ class TrendPointSerializer(serializers.Serializer):
     free_nodes = serializers.DictField(child=serializers.IntegerField())
     largest_gang = LargestGangSerializer()
     stranded_gpus = serializers.FloatField()
+    link_groups = serializers.DictField(
+        child=serializers.DictField(child=serializers.IntegerField()),
+        help_text="link class -> N -> groups of N free GPUs, each pair tied so or better, that fit at once",
+    )
+    links_unknown_nodes = serializers.IntegerField(help_text="nodes with free GPUs whose links nobody tells")
+    gpu_memory = GpuMemorySerializer(
+        allow_null=True, help_text="null where the report is older than this measure"
+    )
+    mig = MigRoomSerializer(allow_null=True, help_text="null where no GPU is cut")
+    startable = StartableSerializer(many=True, help_text="of all nodes only")
+    wanted = WantedSerializer(allow_null=True, help_text="of all nodes only")

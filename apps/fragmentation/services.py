@@ -93,7 +93,7 @@ def _as_request(cluster: Cluster, pod: Pod, asked: float) -> Request:
 
 def _wanted_to_dict(wanted: Wanted) -> dict[str, object]:
     return {
-        "source": wanted.source,
+        "basis": wanted.basis,
         "window_hours": settings.FRAGMENTATION_WINDOW_HOURS,
         "requests": wanted.requests,
         "pending_longer": wanted.pending,

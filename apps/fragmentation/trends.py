@@ -10,7 +10,6 @@ best, by lost capacity and by the largest gang, and both edges of every gap.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -34,6 +33,7 @@ from django.db.models.functions import Cast, Lag, Lead, RowNumber
 
 from apps.clusters.models import Cluster
 from apps.fragmentation.models import Report
+from apps.fragmentation.points import TrendPoint
 
 RANGES = {
     "1h": timedelta(hours=1),
@@ -64,67 +64,6 @@ class Scope:
         if self.pool:
             return ("pools", self.pool)
         return ("models", self.model) if self.model else ()
-
-
-@dataclass(frozen=True, slots=True)
-class TrendPoint:
-    """One report of the trend, for one scope. Amounts in milli-GPU.
-
-    body: as `planner.parts.part_to_dict` words it. after_gap: nobody saw the cluster just before.
-    """
-
-    report_id: int
-    snapshot_id: int
-    measured_at: datetime
-    seen_until: datetime
-    body: Mapping[str, Any]
-    after_gap: bool = False
-
-    @property
-    def fragmentation_milli(self) -> float:
-        return float(self.body["fragmentation_milli"])
-
-    @property
-    def idle_milli(self) -> int:
-        return int(self.body["idle_milli"])
-
-    @property
-    def total_milli(self) -> int:
-        return int(self.body["total_milli"])
-
-    @property
-    def ratio(self) -> float:
-        return self.fragmentation_milli / self.idle_milli if self.idle_milli else 0.0
-
-    @property
-    def by_cause(self) -> Mapping[str, float]:
-        return self.body["by_cause"]
-
-    @property
-    def free_blocks(self) -> Mapping[str, int]:
-        """Size -> blocks; empty where the report is older than this measure."""
-        return self.body.get("free_blocks", {})
-
-    @property
-    def free_nodes(self) -> Mapping[str, int]:
-        return self.body["free_nodes"]
-
-    @property
-    def largest_gang(self) -> Mapping[str, Any]:
-        return self.body["largest_gang"]
-
-    @property
-    def gang_gpus(self) -> int:
-        return int(self.largest_gang["pods"] * self.largest_gang["gpus_per_pod"])
-
-    @property
-    def stranded_gpus(self) -> float:
-        return float(self.body["stranded_gpus"])
-
-    @property
-    def stranded_by(self) -> str:
-        """What that is against, as the planner names it; "" where the report is older than this word."""
-        return str(self.body.get("stranded_by", ""))
 
 
 def gap_of(span: timedelta) -> timedelta:
@@ -265,9 +204,10 @@ def _gang(scope: Scope) -> Any:
 
 def _part(scope: Scope) -> Any:
     if not scope.path:
+        lists = [Value(key) for key in ("nodes", "pools", "models", "pools_by_model")]
         return Func(
             F("body"),
-            Value("nodes"),
+            *lists,
             template="(%(expressions)s)",
             arg_joiner=" - ",
             output_field=JSONField(),

@@ -87,7 +87,7 @@ def beside_to_dict(found: Beside) -> dict[str, object]:
             for link, sizes in found.link_groups.items()
         },
         "links_unknown_nodes": found.untold_nodes,
-        "memory": {
+        "gpu_memory": {
             "whole_mib": found.whole_mib,
             "shared_mib": found.shared_mib,
             "crumbs_mib": found.crumbs_mib,

@@ -168,8 +168,8 @@ def _shape_to_dict(shape: StartableShape) -> dict[str, object]:
         "memory_mib": shape.memory_mib,
         "link": shape.link,
         "profiles": dict(shape.profiles),
-        "waiting": shape.waiting,
-        "pods": shape.pods,
+        "waiting_pods": shape.waiting,
+        "startable_pods": shape.pods,
         "nodes": shape.nodes,
         "at_most": shape.at_most,
     }

@@ -32,7 +32,7 @@ def test_requests_of_the_window_count_whether_or_not_they_still_run():
     second = wanted_of(cluster, asked("c", 2, 0.1, "node-a"))
 
     assert first == (
-        {"source": "window", "window_hours": 24, "requests": 2, "pending_longer": 0, "shapes": 2},
+        {"basis": "window", "window_hours": 24, "requests": 2, "pending_longer": 0, "shapes": 2},
         2,
     )
     assert (second[0]["requests"], second[1]) == (3, 3)
@@ -47,7 +47,7 @@ def test_what_runs_for_longer_than_the_window_is_no_request_but_what_waits_for_l
         asked("done", 4, 2, "node-a", phase="Succeeded"),
     )
 
-    assert (wanted["source"], wanted["requests"], wanted["pending_longer"], weight) == ("window", 2, 1, 3)
+    assert (wanted["basis"], wanted["requests"], wanted["pending_longer"], weight) == ("window", 2, 1, 3)
 
 
 def test_where_nobody_asked_for_a_gpu_lately_what_runs_is_wanted():
@@ -55,7 +55,7 @@ def test_where_nobody_asked_for_a_gpu_lately_what_runs_is_wanted():
         make_cluster(), asked("runs", 1, 30, "node-a"), asked("web", 0, 1, "node-a", requests={"cpu": 10})
     )
 
-    assert (wanted["source"], wanted["requests"], weight) == ("running", 1, 2)
+    assert (wanted["basis"], wanted["requests"], weight) == ("running", 1, 2)
 
 
 def test_the_window_can_be_set(settings):
@@ -90,7 +90,7 @@ def test_each_pod_is_counted_once_and_clusters_are_apart():
 def test_a_pod_whose_creation_nobody_tells_counts_from_when_it_is_first_seen():
     wanted, _ = wanted_of(make_cluster(), pod("a", "node-a", 1))
 
-    assert (wanted["source"], wanted["requests"]) == ("window", 1)
+    assert (wanted["basis"], wanted["requests"]) == ("window", 1)
 
 
 def test_requests_that_no_window_reaches_go_and_so_do_the_oldest_of_too_many(monkeypatch):

@@ -48,14 +48,14 @@ def test_memory_is_told_whole_partly_taken_and_too_small_for_any_share():
     node, guests = held(shared("s1", 3), ("a", 0, 0, 35_000), ("b", 1, 0, 10_000))
     report = told(on(node, *guests))
 
-    assert report["memory"] | {"shares": None} == {
+    assert report["gpu_memory"] | {"shares": None} == {
         "whole_mib": 40_000,
         "shared_mib": 5_000 + 30_000,
         "crumbs_mib": 5_000,
         "unknown_gpus": 0,
         "shares": None,
     }
-    assert [(one["memory_mib"], one["wanted"], one["fit"]) for one in report["memory"]["shares"]] == [
+    assert [(one["memory_mib"], one["wanted"], one["fit"]) for one in report["gpu_memory"]["shares"]] == [
         (10_000, 1, 0 + 3 + 4),
         (35_000, 1, 0 + 0 + 1),
     ]
@@ -65,14 +65,14 @@ def test_units_of_the_node_limit_how_many_shares_fit():
     node = shared("s1", 1, allocatable={"cpu": 9000, "memory": 2**40, "pods": 9, GPU: 3}, shares_per_gpu=3)
     report = told(on(node, share("w", memory=1000)))
 
-    assert report["memory"]["shares"][0]["fit"] == 3
+    assert report["gpu_memory"]["shares"][0]["fit"] == 3
 
 
 def test_memory_that_nobody_tells_is_no_room_for_a_share_of_it():
     report = told(cluster("a1 ..", waiting("t/w", gpus=1, gpu_milli=0, gpu_memory_mib=500)))
 
-    assert (report["memory"]["unknown_gpus"], report["memory"]["whole_mib"]) == (2, 0)
-    assert report["memory"]["shares"][0]["fit"] == 0
+    assert (report["gpu_memory"]["unknown_gpus"], report["gpu_memory"]["whole_mib"]) == (2, 0)
+    assert report["gpu_memory"]["shares"][0]["fit"] == 0
 
 
 def test_mig_is_told_by_memory_slice_and_start_slice():
@@ -98,7 +98,12 @@ def test_mig_is_told_by_memory_slice_and_start_slice():
 def test_what_waits_is_told_by_how_many_of_its_pods_could_start_now(picture, link, pods, nodes):
     (shape,) = told(cluster(picture, waiting("ml/train", gpus=2, count=5, link=link)))["startable"]
 
-    assert (shape["gpus_per_pod"], shape["waiting"], shape["pods"], shape["nodes"]) == (2, 5, pods, nodes)
+    assert (shape["gpus_per_pod"], shape["waiting_pods"], shape["startable_pods"], shape["nodes"]) == (
+        2,
+        5,
+        pods,
+        nodes,
+    )
     assert (shape["workload"], shape["link"], shape["at_most"]) == ("train", str(link or ""), False)
 
 
@@ -114,15 +119,15 @@ def test_a_linked_shape_is_counted_by_groups_not_by_gpus():
         nodes={"a1": {"topology": links("aaabbb")}},
     )
 
-    assert told(split)["startable"][0]["pods"] == 2
-    assert told(wide)["startable"][0]["pods"] == 2
+    assert told(split)["startable"][0]["startable_pods"] == 2
+    assert told(wide)["startable"][0]["startable_pods"] == 2
 
 
 def test_selectors_cpu_and_cordons_limit_what_could_start():
     def could_start(**facts) -> int:
         wishes = {"gpus": 1, "cpu": 50_000, **facts}
         snapshot = cluster("a1 ....\na2 ....", waiting("ml/t", **wishes), nodes={"a2": {"model": "T4"}})
-        return told(snapshot)["startable"][0]["pods"]
+        return told(snapshot)["startable"][0]["startable_pods"]
 
     assert could_start() == 4
     assert could_start(node_selector={"nvidia.com/gpu.product": "none"}) == 0
@@ -134,7 +139,7 @@ def test_rules_between_pods_make_the_number_an_upper_bound():
     pods = waiting("ml/t", gpus=1, count=3, labels={"app": "t"}, pod_anti_affinity=(term,))
     (shape,) = told(cluster("a1 ....", pods))["startable"]
 
-    assert (shape["pods"], shape["at_most"]) == (4, True)
+    assert (shape["startable_pods"], shape["at_most"]) == (4, True)
 
 
 def test_shapes_come_in_the_order_of_the_queue():
@@ -147,7 +152,7 @@ def test_shapes_come_in_the_order_of_the_queue():
     )
     shapes = told(snapshot)["startable"]
 
-    assert [(one["workload"], one["waiting"]) for one in shapes] == [("high", 1), ("alike", 2)]
+    assert [(one["workload"], one["waiting_pods"]) for one in shapes] == [("high", 1), ("alike", 2)]
 
 
 def test_each_node_tells_its_causes():
