@@ -149,6 +149,8 @@ class _View:
 
     def under_way(self, question: Question, here: str) -> tuple[int, int, int]:
         """(in all, perhaps in this domain, surely in it or nowhere) of the others under way."""
+        if not self.moving.places:
+            return 0, 0, 0
         crowd = self.moving.crowd(question)
         total, possible, sure = crowd.total, crowd.possible[here], crowd.sure[here]
         names = self.moving.places.get(self.pod.uid)
@@ -189,7 +191,7 @@ def _keeps_spread(view: _View, rule: SpreadConstraint, node: Node) -> bool:
     most = standing.possible[here] + view.under_way(question, here)[1]
     itself = int(selector_holds(rule.selector, pod.labels))
     low = min(most, _least_elsewhere(standing, here))
-    if rule.min_domains and len(standing.possible) < rule.min_domains:
+    if rule.min_domains and standing.listed < rule.min_domains:
         low = 0
     return most + itself - low <= rule.max_skew
 

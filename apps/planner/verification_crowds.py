@@ -41,9 +41,11 @@ class Question:
 @dataclass(slots=True)
 class Crowd:
     """possible: pods that may be in the domain. sure: of these, those that can be nowhere else but there.
-    levels: how many domains have so many pods (only where domains are listed)."""
+    listed: number of domains that count, also empty ones (spread only); levels: how many of them have so
+    many pods."""
 
     total: int = 0
+    listed: int = 0
     possible: Counter[str] = field(default_factory=Counter)
     sure: Counter[str] = field(default_factory=Counter)
     levels: Counter[int] = field(default_factory=Counter)
@@ -66,6 +68,7 @@ class Domains:
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self._eligible: dict[tuple[str, Wish], frozenset[str]] = {}
+        self._numbers: dict[tuple[str, Wish], int] = {}
         self._shy_terms: dict[Label, dict[tuple[str, PodTerm], None]] = defaultdict(dict)
         self._shy_anyhow: dict[tuple[str, PodTerm], None] = {}
         for pod in snapshot.pods.values():
@@ -103,13 +106,18 @@ class Domains:
         return known
 
     def empty_crowd(self, question: Question) -> Crowd:
-        crowd = Crowd()
-        if question.wish is not None:
+        if question.wish is None:
+            return Crowd()
+        number = self._number_of_domains(question.key, question.wish)
+        return Crowd(listed=number, levels=Counter({0: number}))
+
+    def _number_of_domains(self, key: str, wish: Wish) -> int:
+        known = self._numbers.get((key, wish))
+        if known is None:
             nodes = self.snapshot.nodes
-            values = {nodes[name].labels[question.key] for name in self.eligible(question.key, question.wish)}
-            crowd.possible.update(dict.fromkeys(values, 0))
-            crowd.levels[0] = len(values)
-        return crowd
+            values = {nodes[name].labels[key] for name in self.eligible(key, wish)}
+            known = self._numbers[key, wish] = len(values)
+        return known
 
     def shunning(self, pod: Pod) -> Iterator[tuple[str, PodTerm]]:
         """Terms of anybody's anti-affinity that speak of the pod, with their owner's namespace."""

@@ -112,7 +112,7 @@ def _check_gpus(snapshot: Snapshot, plan: Plan) -> list[str]:
     faults = [
         f"{move.pod} holds {asked} GPUs, not {move.gpus}"
         for move in plan.moves
-        if (asked := _whole_gpus(snapshot, move.pod_uid, move.source)) not in (0, move.gpus)
+        if (asked := _whole_gpus(snapshot, move.pod_uid, move.source)) not in (None, move.gpus)
     ]
     if plan.goal is Goal.UNLOCK:
         milli = sum(_milli(snapshot, one.pod_uid, one.node) for one in plan.hand_overs)
@@ -121,9 +121,12 @@ def _check_gpus(snapshot: Snapshot, plan: Plan) -> list[str]:
     return faults
 
 
-def _whole_gpus(snapshot: Snapshot, uid: str, node_name: str) -> int:
+def _whole_gpus(snapshot: Snapshot, uid: str, node_name: str) -> int | None:
+    """None where it asks for none by the node's own resource."""
     pod, resource = snapshot.pods[uid], snapshot.nodes[node_name].gpu_resource
-    return pod.requests.get(resource, 0) if pod.gpu_milli == 1000 and not pod.reservation else 0
+    if pod.gpu_milli < 1000 or pod.reservation:
+        return 0
+    return pod.requests.get(resource) or None
 
 
 def _milli(snapshot: Snapshot, uid: str, node_name: str) -> int:
