@@ -25,7 +25,7 @@ def title_of_plan(plan: Plan, request: Mapping[str, Any], snapshot: Snapshot) ->
     """For example "Free 3 A100 nodes for llama-70b"."""
     if plan.goal == Goal.MIG and plan.reconfigurations:
         return _title_of_cuts(plan)[:LONGEST]
-    if not plan.moves:
+    if not plan.moves and not plan.preemptions:
         what = "cut" if plan.goal == Goal.MIG else "move"
         return f"Nothing to {what}: {_lower_first(title_of_request(request))}"[:LONGEST]
     freed = len(plan.freed_nodes)

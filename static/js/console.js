@@ -54,6 +54,9 @@ function growAges() {
   for (const since of document.querySelectorAll("[data-since]")) {
     since.textContent = duration(Math.max(0, Math.floor((Date.now() - Date.parse(since.dataset.since)) / 1000)));
   }
+  for (const bar of document.querySelectorAll("progress[data-begun]")) {
+    bar.value = Math.min(bar.max, Math.max(0, (Date.now() - Date.parse(bar.dataset.begun)) / 1000));
+  }
 }
 
 function nameLocalTime(time) {

@@ -144,4 +144,4 @@ def test_an_approved_plan_says_which_policy_forbids_its_start_and_the_form_shows
     services.change_policy(actor=admin, cluster=cluster, wishes={"max_moves_per_plan": 7})
     form = log_in(make_person("mia", "planner")).get("/clusters/gpu-east-1/plans/").content.decode()
     assert 'max="7" value="7"' in form
-    assert "the policy of gpu-east-1 allows 7 a plan" in form
+    assert "The policy of gpu-east-1 allows 7 moves and 600 s of search a plan." in form

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from apps.dashboard.reading.nodes import NodeView, view_node
 from apps.dashboard.reading.occupancy import Bar, Occupancy, asked_milli, split_bars
 from apps.planner.inventory import Node, Pod
-from apps.planner.plan import HandOver, Move, Plan
+from apps.planner.plan import HandOver, Move, Plan, Preemption
 from apps.planner.snapshot import Snapshot
 from apps.planner.topology import best_group
 
@@ -31,12 +31,15 @@ class Stage:
 def stage_moves(snapshot: Snapshot, plan: Plan) -> list[Stage]:
     """Freed nodes first, then other sources, then targets; nodes that the snapshot lacks are left out."""
     freed = [name for name in plan.freed_nodes if name in snapshot.nodes]
-    order = dict.fromkeys([*freed, *(m.source for m in plan.moves), *(m.target for m in plan.moves)])
-    leaving: dict[str, list[Move]] = defaultdict(list)
+    lost = [one.node for one in plan.preemptions]
+    order = dict.fromkeys([*freed, *(m.source for m in plan.moves), *lost, *(m.target for m in plan.moves)])
+    leaving: dict[str, list[Move | Preemption]] = defaultdict(list)
     coming: dict[str, list[Move]] = defaultdict(list)
     for move in plan.moves:
         leaving[move.source].append(move)
         coming[move.target].append(move)
+    for one in plan.preemptions:
+        leaving[one.node].append(one)
     heirs = {hand.node: _heir(snapshot, hand) for hand in plan.hand_overs}
     stages = []
     for name in order:
@@ -69,7 +72,7 @@ def _note(view: NodeView, after: Occupancy, is_freed: bool, heir: str) -> str:
 
 
 def _seats_after(
-    snapshot: Snapshot, view: NodeView, leaving: Sequence[Move], coming: Sequence[Move]
+    snapshot: Snapshot, view: NodeView, leaving: Sequence[Move | Preemption], coming: Sequence[Move]
 ) -> Occupancy:
     gone = {move.pod_uid for move in leaving}
     seats = view.seats

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps.dashboard.reading.cuts import NodeCuts
-from apps.dashboard.reading.marks import Mark
+from apps.dashboard.reading.plan_lines import MoveLine, PreemptionLine
+from apps.dashboard.reading.quality import tell_distance
 from apps.dashboard.reading.times import duration, gpu_time, seconds_since
 from apps.dashboard.reading.words import listing, plural
 from apps.planner.costs import DEFAULT_COSTS
-from apps.planner.plan import Goal, Move, Plan
-from apps.planner.snapshot import Snapshot
+from apps.planner.plan import Goal, Plan
 from apps.plans.models import Plan as PlanRow
 from apps.plans.models import PlanVersion
 from apps.plans.states import PlanState
@@ -33,36 +33,6 @@ COST_WORDS = (
     f"counts {DEFAULT_COSTS.online_weight:.0f} times, production "
     f"{DEFAULT_COSTS.production_weight:.0f} times, so it is more than the hours that passed."
 )
-RISKS = {"low": "ok", "medium": "warn", "high": "bad"}
-
-
-@dataclass(frozen=True, slots=True)
-class MoveLine:
-    """dry_run: (word, tone) or None while nobody asked the API server."""
-
-    move: Move
-    mark: Mark | None
-    dry_run: tuple[str, str] | None
-    dry_run_message: str
-    grace: str
-    checkpoint: str
-    cost: str
-    risk_tone: str
-
-    @property
-    def pod_name(self) -> str:
-        return self.move.pod.partition("/")[2] or self.move.pod
-
-    @property
-    def namespace(self) -> str:
-        return self.move.pod.partition("/")[0]
-
-
-@dataclass(frozen=True, slots=True)
-class Wave:
-    number: int
-    moves: int
-    lines: tuple[MoveLine, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +65,8 @@ def tell_facts(plan: Plan, version: PlanVersion, changes: Sequence[str] | None) 
         Fact("Gain", gain(plan), _gain_note(plan)),
         *cut,
         moved,
-        Fact("Distance from optimum", *_distance(plan)),
+        *_tell_preempted(plan),
+        Fact("Distance from optimum", *tell_distance(plan)),
         Fact("Cost", gpu_time(plan.cost), "of work lost, weighted", COST_WORDS),
         Fact("Snapshot", f"{age} old", f"number {number}{fits}"),
     ]
@@ -105,6 +76,13 @@ def _tell_cuts(plan: Plan) -> Fact:
     nodes = dict.fromkeys(one.node for one in plan.reconfigurations)
     note = f"on {listing(list(nodes), 3)}, cordoned meanwhile"
     return Fact("Cut anew", plural(len(plan.reconfigurations), "GPU"), note)
+
+
+def _tell_preempted(plan: Plan) -> list[Fact]:
+    if not plan.preemptions:
+        return []
+    gpus = sum(one.gpus for one in plan.preemptions)
+    return [Fact("Preempted", plural(len(plan.preemptions), "pod"), f"{plural(gpus, 'GPU')}, no new place")]
 
 
 def gain(plan: Plan) -> str:
@@ -122,51 +100,6 @@ def _gain_note(plan: Plan) -> str:
         names = [key.partition("/")[2] or key for key in plan.unlocked]
         return f"unlocks {listing(names, 3)} ({plural(plan.unlocked_gpus, 'GPU')})"
     return listing(list(plan.freed_nodes), 3) if plan.freed_nodes else plan.sentence
-
-
-def _distance(plan: Plan) -> tuple[str, str]:
-    bound = f"{plan.lower_bound:g}"
-    what = (
-        f"at most {bound} nodes"
-        if plan.goal is Goal.FREE_NODES
-        else f"at least {plural(int(plan.lower_bound), 'GPU')} cut anew"
-        if plan.goal is Goal.MIG
-        else f"at least {plural(int(plan.lower_bound), 'move')}"
-    )
-    if plan.proven_optimal:
-        return "proven optimal", f"bound: {what}"
-    return f"within {plan.gap * 100:.0f} %", f"bound: {what}; not proven optimal"
-
-
-def list_waves(
-    plan: Plan, snapshot: Snapshot | None, marks: Mapping[str, Mark], dry_runs: Mapping[str, Any]
-) -> list[Wave]:
-    """dry_runs: rows of the eviction dry run by pod uid."""
-    waves: dict[int, list[MoveLine]] = {}
-    for move in plan.moves:
-        waves.setdefault(move.wave, []).append(_move_line(move, snapshot, marks, dry_runs.get(move.pod_uid)))
-    return [Wave(number, len(lines), tuple(lines)) for number, lines in sorted(waves.items())]
-
-
-def _move_line(move: Move, snapshot: Snapshot | None, marks: Mapping[str, Mark], dry_run: Any) -> MoveLine:
-    pod = snapshot.pods.get(move.pod_uid) if snapshot else None
-    verdict = None
-    if dry_run is not None:
-        verdict = ("passes", "ok") if dry_run.allowed else ("refused", "bad")
-    checkpoint = "not known"
-    if pod is not None:
-        since = seconds_since(pod.checkpointed_at)
-        checkpoint = f"{duration(since)} ago" if since is not None else "none known"
-    return MoveLine(
-        move=move,
-        mark=marks.get(move.pod_uid),
-        dry_run=verdict,
-        dry_run_message=dry_run.message if dry_run is not None else "",
-        grace=duration(pod.grace_seconds) if pod is not None else "not known",
-        checkpoint=checkpoint,
-        cost=gpu_time(move.cost),
-        risk_tone=RISKS.get(move.risk_level, "warn"),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +130,11 @@ def check_decision(
     lines: Sequence[MoveLine],
     cuts: Sequence[NodeCuts] = (),
     is_stale_view: bool,
+    preempted: Sequence[PreemptionLine] = (),
+    losing: str = "",
 ) -> list[Check]:
-    """Everything that the approval will ask again, as far as it can be seen now."""
+    """Everything that the approval will ask again, as far as it can be seen now. losing: who gives way
+    without a new place, "" for nobody."""
     checks = []
     part = own_part(row, user)
     if is_stale_view:
@@ -211,8 +147,9 @@ def check_decision(
         )
     else:
         checks.append(Check("ok", "The snapshot still matches the cluster"))
-    checks += [_check_dry_runs(lines)] if lines or not cuts else []
+    checks += [_check_dry_runs(lines, preempted)] if lines or preempted or not cuts else []
     checks += [_check_cuts(one) for one in cuts]
+    checks += [Check("warn", losing)] if losing else []
     if part:
         checks.append(Check("bad", f"You {part} this plan: somebody else must approve it", True))
     else:
@@ -223,14 +160,26 @@ def check_decision(
     return checks
 
 
-def _check_dry_runs(lines: Sequence[MoveLine]) -> Check:
-    asked = [line for line in lines if line.dry_run is not None]
-    refused = [line.move.order for line in asked if line.dry_run and line.dry_run[1] == "bad"]
+def _check_dry_runs(lines: Sequence[MoveLine], preempted: Sequence[PreemptionLine]) -> Check:
+    both: list[MoveLine | PreemptionLine] = [*lines, *preempted]
+    asked = [line for line in both if line.dry_run is not None]
+    refused = _refused_of(lines, preempted)
     if refused:
-        return Check("bad", f"Eviction dry run refused for move {listing([str(n) for n in refused])}")
-    if len(asked) < len(lines):
-        return Check("warn", f"Eviction dry run has answered for {len(asked)} of {len(lines)} moves")
-    return Check("ok", f"Dry run: all {len(lines)} evictions would be allowed")
+        return Check("bad", f"Eviction dry run refused for {refused}")
+    if len(asked) < len(both):
+        return Check("warn", f"Eviction dry run has answered for {len(asked)} of {len(both)} evictions")
+    return Check("ok", f"Dry run: all {len(both)} evictions would be allowed")
+
+
+def _refused_of(lines: Sequence[MoveLine], preempted: Sequence[PreemptionLine]) -> str:
+    """ "move 2", "moves 2 and 5", "preemption 1": whose eviction the API server would refuse; "" for none."""
+    told = []
+    moves = [str(line.move.order) for line in lines if line.dry_run and line.dry_run[1] == "bad"]
+    others = [str(one.preemption.order) for one in preempted if one.dry_run and one.dry_run[1] == "bad"]
+    for word, numbers in (("move", moves), ("preemption", others)):
+        if numbers:
+            told.append(f"{word if len(numbers) == 1 else word + 's'} {listing(numbers, 6)}")
+    return listing(told)
 
 
 def _check_cuts(cuts: NodeCuts) -> Check:
@@ -241,16 +190,17 @@ def _check_cuts(cuts: NodeCuts) -> Check:
     return Check("warn" if "a person decides" in cuts.message else "ok", f"{cuts.node}: {cuts.message}")
 
 
-def tell_refusals(lines: Sequence[MoveLine], cuts: Sequence[NodeCuts] = ()) -> str:
+def tell_refusals(
+    lines: Sequence[MoveLine], cuts: Sequence[NodeCuts] = (), preempted: Sequence[PreemptionLine] = ()
+) -> str:
     """What an approver should know before the button: what would be refused now."""
-    refused = [str(line.move.order) for line in lines if line.dry_run and line.dry_run[1] == "bad"]
+    refused = _refused_of(lines, preempted)
     nodes = [one.node for one in cuts if one.is_refused]
     if nodes:
         return f"{listing(nodes, 6)} cannot be cut anew as things are. Started like this, nothing is touched."
     if not refused:
         return ""
-    which = f"{'move' if len(refused) == 1 else 'moves'} {listing(refused, 6)}"
-    return f"The API server would refuse the eviction of {which} now. Started like this, nothing is moved."
+    return f"The API server would refuse the eviction of {refused} now. Started like this, nothing is moved."
 
 
 def _check_losses(lines: Sequence[MoveLine]) -> list[Check]:

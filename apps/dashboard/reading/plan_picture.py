@@ -19,18 +19,25 @@ from apps.dashboard.reading.keys import key_of
 from apps.dashboard.reading.look import look_at
 from apps.dashboard.reading.marks import Mark
 from apps.dashboard.reading.moving import Stage, stage_moves
+from apps.dashboard.reading.plan_lines import PreemptionLine, Wave, list_preemptions, list_waves
 from apps.dashboard.reading.plan_page import (
     COST_WORDS,
     STATES,
     Check,
     Fact,
-    Wave,
     check_decision,
-    list_waves,
     own_part,
     tell_facts,
     tell_refusals,
 )
+from apps.dashboard.reading.quality import (
+    RunnerUp,
+    list_relaxed,
+    tell_ending,
+    tell_preempted,
+    tell_runner_up,
+)
+from apps.dashboard.reading.searching import SearchView, view_search
 from apps.dashboard.reading.times import age_of
 from apps.dashboard.reading.words import plural
 from apps.executions import queries as executions
@@ -60,16 +67,24 @@ class Mini:
 
 @dataclass(frozen=True, slots=True)
 class PlanPicture:
-    """progress: computing, ready, empty or failed. blocked: why Approve is off, "" if it is on.
-    held: what the cluster's policy has against a start now. refusals: what the eviction dry run warns of.
-    awaits_dry_run: it has been asked for and not answered."""
+    """progress: computing, stopping, ready, empty or failed. search: how far it is while it is computed.
+    ending: what cut the search short. losing: the warning over preempted pods. blocked: why Approve is off,
+    "" if it is on. held: what the cluster's policy has against a start now. refusals: what the eviction dry
+    run warns of. awaits_dry_run: it has been asked for and not answered."""
 
     state: tuple[str, str, str]
     progress: str
     version: PlanVersion | None = None
     plan: Plan | None = None
+    search: SearchView | None = None
     facts: Sequence[Fact] = ()
+    ending: str = ""
     waves: Sequence[Wave] = ()
+    preemptions: Sequence[PreemptionLine] = ()
+    losing: str = ""
+    runner_up: RunnerUp | None = None
+    relaxed: Sequence[str] = ()
+    may_stop: bool = False
     cuts: Sequence[NodeCuts] = ()
     what: str = ""
     map: SafeString | str = ""
@@ -95,11 +110,13 @@ def draw_plan(row: PlanRow, user: Any) -> PlanPicture:
     progress = queries.progress_of(row, version)
     own = own_part(row, user)
     facts: dict[str, Any] = {"state": tell_fate(row), "progress": progress, "part": own}
+    facts["search"] = view_search(row)
     rights = accounts.actions_on(user, row.cluster)
     is_author = user.pk in (row.created_by_id, row.edited_by_id) and Action.PLAN in rights
     facts["can_withdraw"] = (
         row.state in DECIDABLE and not row.begun_at and (is_author or Action.ADMINISTER in rights)
     )
+    facts["may_stop"] = facts["can_withdraw"] and facts["search"] is not None
     if version is not None:
         facts |= _draw_version(row, version, user, may_approve=Action.APPROVE in rights)
     if row.state == PlanState.APPROVED and not row.begun_at:
@@ -122,42 +139,59 @@ def draw_plan(row: PlanRow, user: Any) -> PlanPicture:
 def _draw_version(row: PlanRow, version: PlanVersion, user: Any, *, may_approve: bool) -> dict[str, Any]:
     plan = queries.open_plan(version)
     snapshot = clusters.open_snapshot(version.snapshot) if version.snapshot else None
-    changes = (
-        queries.compare_with_now(version).changes if row.state in DECIDABLE and not row.begun_at else None
-    )
+    is_open = row.state in DECIDABLE and not row.begun_at
+    changes = queries.compare_with_now(version).changes if is_open else None
     dry_runs = list(executions.dry_run_of(version))
+    answers = {one.pod_uid: one for one in dry_runs}
     marks = look_at(snapshot).marks if snapshot else {}
-    waves = list_waves(plan, snapshot, marks, {one.pod_uid: one for one in dry_runs})
+    waves = list_waves(plan, snapshot, marks, answers)
+    losing = tell_preempted(plan)
     lines = [line for wave in waves for line in wave.lines]
-    newest = clusters.latest_snapshot(row.cluster)
-    is_old = age_of(newest.taken_at if newest else None).state == "stale"
-    cuts = list_cuts(plan, snapshot, found={one.pod_uid: one for one in dry_runs})
-    checks = check_decision(
-        row,
-        user,
-        may_approve=may_approve,
-        changes=changes or (),
-        lines=lines,
-        cuts=cuts,
-        is_stale_view=is_old,
-    )
+    preempted = list_preemptions(plan, snapshot, marks, answers)
+    cuts = list_cuts(plan, snapshot, found=answers)
+    told: dict[str, Any] = {"lines": lines, "cuts": cuts, "preempted": preempted, "losing": losing}
+    told |= {"changes": changes or (), "is_stale_view": _is_view_stale(row)}
+    checks = check_decision(row, user, may_approve=may_approve, **told)
+    asked = len(lines) + len(preempted) + len(cuts)
     return {
         "version": version,
         "plan": plan,
         "facts": tell_facts(plan, version, changes),
+        **_tell_quality(plan, version),
         "waves": waves,
+        "preemptions": preempted,
+        "losing": losing,
         "cuts": cuts,
         "what": tell_what(plan),
         "changes": changes or (),
         "checks": checks,
         "blocked": _why_blocked(row, checks),
-        "refusals": tell_refusals(lines, cuts),
-        "awaits_dry_run": row.state == PlanState.PROPOSED and len(dry_runs) < len(plan.moves) + len(cuts),
-        "decision": row.decisions.filter(version=version).select_related("decided_by").first(),
-        "runs": list(executions.executions_of(row)),
+        "refusals": tell_refusals(lines, cuts, preempted),
+        "awaits_dry_run": row.state == PlanState.PROPOSED and len(dry_runs) < asked,
         "dry_run_at": max((one.at for one in dry_runs), default=None),
+        **_tell_history(row, version),
         **_draw_map(snapshot, plan, marks),
     }
+
+
+def _tell_history(row: PlanRow, version: PlanVersion) -> dict[str, Any]:
+    return {
+        "decision": row.decisions.filter(version=version).select_related("decided_by").first(),
+        "runs": list(executions.executions_of(row)),
+    }
+
+
+def _tell_quality(plan: Plan, version: PlanVersion) -> dict[str, Any]:
+    return {
+        "ending": tell_ending(plan, version),
+        "runner_up": tell_runner_up(plan.runner_up),
+        "relaxed": list_relaxed(plan),
+    }
+
+
+def _is_view_stale(row: PlanRow) -> bool:
+    newest = clusters.latest_snapshot(row.cluster)
+    return age_of(newest.taken_at if newest else None).state == "stale"
 
 
 def _why_blocked(row: PlanRow, checks: Sequence[Check]) -> str:
@@ -169,7 +203,7 @@ def _why_blocked(row: PlanRow, checks: Sequence[Check]) -> str:
 
 
 def _draw_map(snapshot: Snapshot | None, plan: Plan, marks: Mapping[str, Mark]) -> dict[str, Any]:
-    if snapshot is None or not plan.moves:
+    if snapshot is None or not (plan.moves or plan.preemptions):
         return {}
     stages = stage_moves(snapshot, plan)
     pins = {move.pod_uid: move.order for move in plan.moves}

@@ -16,13 +16,15 @@ from apps.plans.models import ClusterPolicy
 from apps.plans.policies import (
     KILL_SWITCH,
     USUAL_MOVES,
+    USUAL_SECONDS,
     ban_of,
     moves_allowed,
     next_freeze,
     policy_of,
+    seconds_allowed,
     windows_of,
 )
-from apps.plans.services.drafting import MOST_MOVES
+from apps.plans.services.drafting import MOST_MOVES, MOST_SECONDS
 
 AHEAD = timedelta(hours=2)
 """A freeze that begins so soon is announced on every page of the cluster."""
@@ -124,6 +126,21 @@ def _row(number: int, window: Window, now: datetime) -> WindowRow:
 def most_moves(cluster: Cluster) -> int:
     """As many moves may a plan ask for."""
     return moves_allowed(policy_of(cluster), MOST_MOVES)
+
+
+def most_seconds(cluster: Cluster) -> int:
+    """So long may the planner search for a plan."""
+    return int(seconds_allowed(policy_of(cluster), MOST_SECONDS))
+
+
+def usual_seconds(cluster: Cluster) -> int:
+    """What a form offers at first."""
+    return int(seconds_allowed(policy_of(cluster), USUAL_SECONDS))
+
+
+def may_preempt(cluster: Cluster) -> bool:
+    """Whether a plan may let pods lose their place."""
+    return policy_of(cluster).may_preempt
 
 
 def usual_moves(cluster: Cluster) -> int:

@@ -42,8 +42,8 @@ REFUSALS = (
 )
 LIST_LIVE_ON = f"sse:plan throttle:1s, sse:execution throttle:2s, {MISSED}, every 30s"
 PAGE_LIVE_ON = (
-    "sse:plan throttle:1s, sse:policy throttle:1s, sse:execution throttle:2s, sse:snapshot throttle:5s, "
-    f"{MISSED}, every 30s"
+    "sse:search throttle:500ms, sse:plan throttle:1s, sse:policy throttle:1s, sse:execution throttle:2s, "
+    f"sse:snapshot throttle:5s, {MISSED}, every 30s"
 )
 LIST_LENGTH = 100
 
@@ -76,7 +76,9 @@ def _ask_for_plan(request: HttpRequest, place: Cluster) -> HttpResponse:
             cluster=place,
             goal=request.POST.get("goal", ""),
             workload=request.POST.get("workload", ""),
-            max_moves=_whole(moves, "max_moves") if (moves := request.POST.get("max_moves")) else None,
+            max_moves=_whole(request, "max_moves", "moves"),
+            seconds=_whole(request, "seconds", "seconds"),
+            may_preempt=request.POST.get("may_preempt") == "yes",
         )
     except NotVisible:
         raise
@@ -86,9 +88,12 @@ def _ask_for_plan(request: HttpRequest, place: Cluster) -> HttpResponse:
     return redirect("plan", place.name, plan.pk)
 
 
-def _whole(text: str, name: str) -> int:
-    if not text.isdecimal() or len(text) > 6:
-        raise plan_errors.InvalidRequest(f"{name} must be a whole number of moves, not {text[:20]!r}")
+def _whole(request: HttpRequest, name: str, what: str) -> int | None:
+    text = request.POST.get(name, "").strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdecimal()) or len(text) > 6:
+        raise plan_errors.InvalidRequest(f"{name} must be a whole number of {what}, not {text[:20]!r}")
     return int(text)
 
 
@@ -180,8 +185,15 @@ def _revise(request: HttpRequest, row: Plan) -> HttpResponse:
     services.revise_plan(
         plan_id=row.pk,
         actor=person_of(request),
-        max_moves=_whole(request.POST.get("max_moves", ""), "max_moves"),
+        max_moves=_whole(request, "max_moves", "moves"),
+        seconds=_whole(request, "seconds", "seconds"),
+        may_preempt=request.POST.get("may_preempt") == "yes",
     )
+    return _back(row)
+
+
+def _stop(request: HttpRequest, row: Plan) -> HttpResponse:
+    services.stop_search(plan_id=row.pk, actor=person_of(request))
     return _back(row)
 
 
@@ -196,5 +208,6 @@ VERBS = {
     "reject": _reject,
     "withdraw": _withdraw,
     "revise": _revise,
+    "stop": _stop,
     "start": _start,
 }

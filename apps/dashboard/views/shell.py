@@ -28,7 +28,7 @@ from apps.accounts.services import record_denial
 from apps.clusters import queries as clusters
 from apps.clusters.models import Cluster, Snapshot
 from apps.dashboard.prepared import waiting_count
-from apps.dashboard.reading.policies import most_moves, tell_standing, usual_moves
+from apps.dashboard.reading import policies
 from apps.dashboard.reading.times import age_of
 from apps.dashboard.reading.words import sentence
 from apps.executions import queries as executions
@@ -184,7 +184,14 @@ def _limits(cluster: Cluster | None) -> dict[str, Any]:
     """Asked by the few templates that offer a plan."""
     if cluster is None:
         return {}
-    return {"most_moves": partial(most_moves, cluster), "usual_moves": partial(usual_moves, cluster)}
+    asked = (
+        policies.most_moves,
+        policies.usual_moves,
+        policies.most_seconds,
+        policies.usual_seconds,
+        policies.may_preempt,
+    )
+    return {one.__name__: partial(one, cluster) for one in asked}
 
 
 def _frame(request: HttpRequest, cluster: Cluster | None, here: str, waiting: int | None) -> dict[str, Any]:
@@ -195,7 +202,7 @@ def _frame(request: HttpRequest, cluster: Cluster | None, here: str, waiting: in
     return {
         "clusters": visible,
         "switch_to": shown_cluster,
-        "standing": tell_standing(cluster) if cluster else None,
+        "standing": policies.tell_standing(cluster) if cluster else None,
         "nav": _navigation(request, shown_cluster, here, _counts(shown_cluster, waiting)),
         "roles": sorted(_roles(request, cluster)),
     }
