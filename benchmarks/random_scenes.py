@@ -50,7 +50,8 @@ PROFILES = ("1g.5gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb")
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of cluster. load: part of the GPUs that is held. rules: part of the workloads with a rule of
-    their own. waiting: gangs or pods that wait. shares: part of the GPU pods that take a fraction."""
+    their own; by_node: only rules that one node answers by itself (no zones, no links). waiting: gangs or
+    pods that wait. shares: part of the GPU pods that take a fraction."""
 
     nodes: int = 8
     gpus: int = 8
@@ -61,6 +62,7 @@ class Kind:
     protected: float = 0.1
     cpu_pods: float = 0.5
     models: int = 2
+    by_node: bool = False
 
 
 def draw_scene(draw: random.Random, kind: Kind) -> Snapshot:
@@ -204,15 +206,15 @@ class _Scene:
                 )
             },
             {"node_terms": (NodeTerm((Requirement(RACK, "NotIn", (f"r{draw.randrange(4)}",)),)),)},
-            {"pod_anti_affinity": (PodTerm(HOST, own),)},
-            {"pod_anti_affinity": (PodTerm(draw.choice([HOST, RACK]), tier),)},
+            {"host_ports": (draw.choice([8080, 9090]),)},
+            {"pod_anti_affinity": (PodTerm(HOST, draw.choice([own, tier])),)},
+            {"pod_anti_affinity": (PodTerm(RACK, tier),)},
             {"pod_affinity": (PodTerm(draw.choice([ZONE, RACK]), own),)},
             {"spread": (SpreadConstraint(draw.choice([HOST, ZONE]), draw.choice([1, 2]), own),)},
-            {"host_ports": (draw.choice([8080, 9090]),)},
             {"volumes_pin_node": draw.random() < 0.5},
             {"pod_affinity": (PodTerm(ZONE, own),), "pod_anti_affinity": (PodTerm(HOST, own),)},
         ]
-        return draw.choice(options)
+        return draw.choice(options[:5] if self.kind.by_node else options)
 
     def _add_cpu_pod(self, name: str) -> None:
         draw = self.draw
@@ -297,7 +299,7 @@ class _Scene:
             shape["preemption_policy"] = draw.choice(
                 ["PreemptLowerPriority", "PreemptLowerPriority", "Never"]
             )
-            if draw.random() < 0.3:
+            if draw.random() < 0.3 and not self.kind.by_node:
                 shape["link"] = LinkClass.NVLINK
             wishes = self._wishes(name)
             shape |= {key: value for key, value in wishes.items() if key != "volumes_pin_node"}
@@ -355,7 +357,7 @@ def draw_mig_scene(draw: random.Random, nodes: int = 4, gpus: int = 4) -> Snapsh
             mig_strategy="mixed",
             holdings=tuple(holdings),
         )
-    for number in range(draw.randrange(1, nodes * gpus)):
+    for number in range(draw.randrange(1, nodes * gpus + 1)):
         pod = _mig_pod(draw, f"wait-{number}", draw.choice(PROFILES), "")
         pods[pod.uid] = pod
     owners = {pod.workload: Workload(pod.workload, "ReplicaSet", "team", pod.name) for pod in pods.values()}
