@@ -10,11 +10,12 @@ from typing import Any
 
 from apps.clusters.answering import OfflineCommand
 from apps.fragmentation.offline import add_source_arguments, bad_input, open_source
-from apps.planner.plan import Goal, Plan, Reconfiguration
+from apps.planner.plan import Goal
 from apps.planner.plan_json import plan_to_answer
 from apps.planner.searching import PlanRequest, search_plan
 from apps.planner.verification import check_plan
 from apps.planner.waiting import group_pending
+from apps.plans.plan_text import as_text
 
 MOST_MOVES = 5000
 USUAL_MOVES = 50
@@ -41,7 +42,8 @@ class Command(OfflineCommand):
             raise bad_input(f"--workload: no pending pod or gang is called {workload!r}")
         begun = time.monotonic()
         request = PlanRequest(Goal(options["goal"]), options["max_moves"], workload)
-        plan = search_plan(snapshot, request, deadline=_deadline(begun + options["seconds"]))
+        end = begun + options["seconds"]
+        plan = search_plan(snapshot, request, deadline=_deadline(end))
         seconds = time.monotonic() - begun
         violations = check_plan(snapshot, plan)
         if violations:
@@ -50,40 +52,7 @@ class Command(OfflineCommand):
         if options["json"]:
             self.stdout.write(json.dumps(answer))
         else:
-            self.tell(as_text(plan, seconds))
-
-
-def as_text(plan: Plan, seconds: float) -> str:
-    lines = [f"{plan.sentence} ({_proof(plan)}, {seconds:.2f} s)"]
-    lines += [_cut_line(one) for one in plan.reconfigurations if not one.after_moves]
-    lines += [
-        f"{move.order:4}. wave {move.wave}: {move.pod}  {move.source} -> {move.target}  {move.reason}"
-        for move in plan.moves
-    ]
-    lines += [_cut_line(one) for one in plan.reconfigurations if one.after_moves]
-    lines += [f"starts: {one.pod} on {one.node}" for one in plan.hand_overs]
-    lines += [f"refused: {one.pod}: {one.reason}" for one in plan.refused[:20]]
-    if plan.goal == Goal.MIG:
-        lines += [f"note: {one}" for one in plan.relaxed]
-    return "\n".join(lines)
-
-
-def _cut_line(one: Reconfiguration) -> str:
-    before, after = (
-        " + ".join(f"{number} x {profile}" for profile, number in sorted(layout.items()))
-        for layout in (one.before, one.after)
-    )
-    when = "after the moves" if one.after_moves else "before the moves"
-    return f"relay {when}: {one.node} GPU {one.index}  {before or 'not cut'} -> {after}  {one.reason}"
-
-
-def _proof(plan: Plan) -> str:
-    if plan.proven_optimal:
-        return "proven optimal"
-    if not plan.moves and not plan.reconfigurations:
-        return "no moves"
-    # Of a whole queue nobody knows how few moves would do.
-    return f"gap {plan.gap:.1%} to the bound" if plan.lower_bound else "no bound known"
+            self.tell(as_text(plan, seconds, is_cut_short=begun + seconds >= end))
 
 
 def _deadline(end: float) -> Callable[[], bool]:
