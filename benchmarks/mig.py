@@ -1,10 +1,13 @@
-"""MIG layouts for A100 clusters of every size: how often the optimum is proven, and how fast.
+"""MIG layouts for clusters of every size up to 200 GPUs: proven or not, how fast, as good as another solver's?
 
-    python -m benchmarks.mig [--seed 1] [--most 200] [--step 1] [--seconds 10] [--compare 12]
+    python -m benchmarks.mig [--seed 1] [--most 200] [--step 8] [--seconds 10] [--compare 48] [--large 1213]
 
-Each cluster: nodes of 8 GPUs cut at random, a part of the instances in use, random pods pending. Up to
-`--compare` GPUs the answer is compared with a plain formulation (one binary variable per GPU and
-layout, no grouping), whose time is the baseline of the ratio.
+Each cluster is drawn by seed: GPUs cut at random, a load of 20 to 80 % of the instances in use (a tenth of
+the pods pinned), pods that wait (priorities, gangs, pools) for 10 to 120 % of what nobody uses, at most 5 or
+50 moves. Every plan passes the independent checker. Up to `--compare` GPUs the answer is compared with a
+program for CP-SAT that was written apart (`mig_cpsat`): unmet compute slices by priority, reconfigurations,
+moves; its CPU time is the baseline of the ratio. Goal G6: the optimum is proven for every A100 cluster up to
+200 GPUs. `--large N` plans N nodes of 8 GPUs, 0 for none.
 """
 
 from __future__ import annotations
@@ -13,167 +16,144 @@ import argparse
 import random
 import statistics
 import time
-from collections import Counter, defaultdict
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from apps.planner.mig.blocks import Block, Choice, CutGpu, Want
 from apps.planner.mig.catalogue import MODELS
-from apps.planner.mig.choosing import choose_layouts
-from apps.planner.mig.layouts import Counts, counts_of, list_full_layouts, list_layouts, uncut_slices
-from apps.planner.program import Program
+from apps.planner.mig.nodes import asked_profiles
+from apps.planner.mig.planning import plan_mig
+from apps.planner.plan import Plan
+from apps.planner.snapshot import Snapshot
+from apps.planner.verification import check_plan
+from apps.planner.waiting import group_pending
+from benchmarks.mig_clusters import MigScene, make_cluster
+from benchmarks.mig_cpsat import CpSatProgram, Optimum
 
-MODEL = MODELS["A100-40GB"]
-PROFILES = ("1g.5gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb")
-HERE = frozenset("a")
-
-
-PER_NODE = 8
-
-
-def make_cluster(rng: random.Random, size: int) -> tuple[list[Block], list[Want]]:
-    """Load and demand are drawn per cluster: from half empty to more than fits."""
-    load, demand = rng.uniform(0.2, 0.8), rng.uniform(0.1, 0.9)
-    blocks = []
-    for at in range(size):
-        full = rng.random() < 0.7
-        layout = rng.choice((list_full_layouts if full else list_layouts)(MODEL, PROFILES))
-        used = Counter(cut.profile for cut in layout if rng.random() < load)
-        blocks.append(
-            Block(
-                key=f"g{at:04}",
-                group="a",
-                gpus=(CutGpu(MODEL, counts_of(layout), uncut_slices(MODEL, layout), whole=not layout),),
-                offered=counts_of(layout),
-                used=tuple(((profile, HERE), number) for profile, number in sorted(used.items())),
-                fixed=bool(used) and rng.random() < 0.1,
-                site=f"n{at // PER_NODE:03}",
-            )
-        )
-    slices = demand * sum(7 - _slices_in_use(block) for block in blocks)
-    wanted: Counter[str] = Counter()
-    while slices > 0:
-        profile = rng.choice(PROFILES)
-        wanted[profile] += 1
-        slices -= MODEL.by_name[profile].compute_slices
-    return blocks, [
-        Want((profile, HERE), number, worth=MODEL.by_name[profile].compute_slices)
-        for profile, number in sorted(wanted.items())
-    ]
+FAMILIES: tuple[tuple[str, ...], ...] = (
+    ("A100-40GB",),
+    ("A100-80GB",),
+    ("H100-80GB",),
+    ("H200-141GB",),
+    ("B200-180GB",),
+    ("A30-24GB",),
+    ("A100-40GB", "A100-80GB", "H100-80GB"),
+)
+SLICES = {name: row.compute_slices for model in MODELS.values() for name, row in model.by_name.items()}
 
 
-def _slices_in_use(block: Block) -> int:
-    return sum(number * MODEL.by_name[profile].compute_slices for (profile, _), number in block.used)
-
-
-class PlainProgram:
-    """The same question with one binary variable per GPU and layout, and nothing grouped."""
-
-    def __init__(self, blocks: list[Block], wants: list[Want]) -> None:
-        self.program = Program()
-        self.unmet: dict[int, float] = {}
-        self.relaid: dict[int, float] = {}
-        self.moves: dict[int, float] = {}
-        self.moved: dict[str, dict[int, float]] = {name: {} for name in MODEL.by_name}
-        self.final: dict[str, dict[int, float]] = {name: {} for name in MODEL.by_name}
-        self.stocks: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
-        self.closed = {block.site: self.program.add_column(0.0, 1.0) for block in blocks}
-        self.idle, self.idle_at = Counter[str](), Counter[tuple[str, str]]()
-        full = list_full_layouts(MODEL, (*PROFILES, "1g.10gb"))
-        for block in blocks:
-            self._add_gpu(block, sorted({counts_of(layout) for layout in full}))
-        self._add_pods(wants)
-
-    def solve(self, seconds: float) -> tuple[tuple[int, ...], bool]:
-        """((unmet compute slices, reconfigurations, moves), whether all three are proven)."""
-        end = time.monotonic() + seconds
-        found, proven = [], True
-        for costs in (self.unmet, self.relaid, self.moves):
-            self.program.set_costs(costs)
-            solution = self.program.solve(lambda: time.monotonic() > end)
-            if solution is None or not solution.values:
-                return (), False
-            proven = proven and solution.proven
-            found.append(round(sum(cost * solution.values[column] for column, cost in costs.items())))
-            self.program.add_row(costs, high=float(found[-1]))
-        return tuple(found), proven
-
-    def _add_gpu(self, block: Block, targets: list[Counts]) -> None:
-        self.idle.update(block.idle)
-        self.idle_at.update({(block.site, name): number for name, number in block.idle.items()})
-        if block.fixed:
-            return
-        used = {profile: number for (profile, _), number in block.used}
-        columns = {self.program.add_column(0.0, 1.0): dict(target) for target in targets}
-        self.program.add_row(dict.fromkeys(columns, 1.0), high=1.0)
-        if used:
-            self.program.add_row({**dict.fromkeys(columns, 1.0), self.closed[block.site]: -1.0}, high=0.0)
-        for column, target in columns.items():
-            self.relaid[column], self.moves[column] = 1.0, float(block.pods)
-            for name in MODEL.by_name:
-                left, want, new = block.idle.get(name, 0), used.get(name, 0), target.get(name, 0)
-                self.final[name][column] = float(left + want - new)
-                self.moved[name][column] = float(want)
-                self.stocks[block.site, name][column] = float(left - (0 if used else new))
-
-    def _add_pods(self, wants: list[Want]) -> None:
-        for want in wants:
-            name, number = want.shape[0], float(want.number)
-            column = self.program.add_column(0.0, number)
-            self.unmet[column] = float(want.worth)
-            self.final[name][column] = -1.0
-            self.program.add_row(self.final[name], high=float(self.idle[name] - want.number))
-        for (site, name), row in self.stocks.items():
-            lent = self.program.add_column(0.0, 7.0 * PER_NODE)
-            self.program.add_row({lent: 1.0, **row}, high=float(self.idle_at[site, name]))
-            self.program.add_row({lent: 1.0, self.closed[site]: 7.0 * PER_NODE}, high=7.0 * PER_NODE)
-            self.moved[name][lent] = -1.0
-        for name in MODEL.by_name:
-            self.program.add_row(self.moved[name], high=0.0)
-            if name not in {want.shape[0] for want in wants}:
-                self.program.add_row(self.final[name], high=float(self.idle[name]))
-
-
-def score(choice: Choice, wants: list[Want]) -> tuple[int, ...]:
-    unmet = sum(number * wants[at].worth for at, number in choice.unmet.items())
-    return unmet, choice.reconfigurations, choice.moves
+@dataclass(frozen=True, slots=True)
+class Row:
+    gpus: int
+    proven: bool
+    seconds: float
+    theirs: float | None
+    agrees: bool | None
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--most", type=int, default=200)
-    parser.add_argument("--step", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=10.0)
-    parser.add_argument("--compare", type=int, default=12)
+    parser.add_argument("--step", type=int, default=8)
+    parser.add_argument("--seconds", type=float, default=10.0, help="CPU, for each plan")
+    parser.add_argument("--compare", type=int, default=48)
+    parser.add_argument("--large", type=int, default=1213)
     options = parser.parse_args()
-    rows: list[tuple[int, bool, float, float | None]] = []
-    for size in range(1, options.most + 1, options.step):
-        rows.append(measure(size, options))
-    print(f"A100-40GB, seed {options.seed}, limit {options.seconds:g} s")
-    print(f"{'GPUs':>10} {'clusters':>9} {'proven':>8} {'median s':>9} {'worst s':>8} {'plain / ours':>13}")
-    for low in range(1, options.most + 1, 25):
-        part = [row for row in rows if low <= row[0] < low + 25]
-        times = [seconds for _, _, seconds, _ in part]
-        ratios = [plain / seconds for _, _, seconds, plain in part if plain is not None]
-        ratio = f"{statistics.median(ratios):.1f}" if ratios else "-"
-        proven = sum(1 for row in part if row[1]) / len(part)
+    print(f"seed {options.seed}, at most {options.seconds:g} s a plan; CPU seconds; ratio: CP-SAT / ours")
+    print(
+        f"{'models':34} {'GPUs':>8} {'plans':>6} {'proven':>7} {'median':>8} {'worst':>8}"
+        f" {'same':>9} {'ratio':>7}"
+    )
+    missed = False
+    for models in FAMILIES:
+        rows = [measure(models, size, options) for size in range(1, options.most + 1, options.step)]
+        print_rows(models, rows)
+        missed = missed or (models[0].startswith("A100") and not all(row.proven for row in rows))
+    print(
+        f"G6, the optimum proven for every A100 cluster up to {options.most} GPUs:"
+        f" {'not reached' if missed else 'reached'}"
+    )
+    if options.large:
+        measure_large(options)
+
+
+def measure(models: tuple[str, ...], size: int, options: argparse.Namespace) -> Row:
+    rng = random.Random(f"{options.seed}/{models}/{size}")
+    scene = MigScene(
+        seed=f"{options.seed}/{size}",
+        gpus=size,
+        models=models,
+        load=rng.uniform(0.2, 0.8),
+        demand=rng.uniform(0.1, 1.2),
+    )
+    snapshot, max_moves = make_cluster(scene), rng.choice((5, 50))
+    plan, seconds = plan_timed(snapshot, max_moves, options.seconds)
+    if size > options.compare:
+        return Row(size, plan.proven_optimal, seconds, None, None)
+    begun = time.process_time()
+    theirs = CpSatProgram(snapshot, max_moves).solve(60.0)
+    spent = time.process_time() - begun
+    ours = score(snapshot, plan)
+    if theirs.proven and (ours < _key(theirs) or (plan.proven_optimal and ours != _key(theirs))):
+        raise SystemExit(f"{scene}, at most {max_moves} moves: {ours} here, {_key(theirs)} by CP-SAT")
+    return Row(size, plan.proven_optimal, seconds, spent, ours == _key(theirs) if theirs.proven else None)
+
+
+def plan_timed(snapshot: Snapshot, max_moves: int, limit: float) -> tuple[Plan, float]:
+    begun = time.process_time()
+    plan = plan_mig(snapshot, max_moves=max_moves, deadline=_deadline(begun + limit))
+    seconds = time.process_time() - begun
+    faults = check_plan(snapshot, plan)
+    if faults:
+        raise SystemExit(f"The plan is not sound: {faults[0]}")
+    return plan, seconds
+
+
+def _deadline(end: float) -> Callable[[], bool]:
+    return lambda: time.process_time() > end
+
+
+def score(snapshot: Snapshot, plan: Plan) -> tuple[tuple[int, ...], int, int]:
+    unmet: Counter[int] = Counter()
+    for key, pods in group_pending(snapshot):
+        slices = sum(SLICES[name] * number for pod in pods for name, number in asked_profiles(pod).items())
+        unmet[pods[0].priority] += 0 if key in plan.unlocked else slices
+    ranks = tuple(unmet[rank] for rank in sorted(unmet, reverse=True))
+    return ranks, len(plan.reconfigurations), len(plan.moves)
+
+
+def _key(found: Optimum) -> tuple[tuple[int, ...], int, int]:
+    return found.unmet, found.reconfigurations, found.moves
+
+
+def print_rows(models: tuple[str, ...], rows: list[Row]) -> None:
+    for low in range(0, rows[-1].gpus, 50):
+        part = [row for row in rows if low < row.gpus <= low + 50]
+        if not part:
+            continue
+        times = [row.seconds for row in part]
+        compared = [row for row in part if row.agrees is not None]
+        same = f"{sum(1 for row in compared if row.agrees)}/{len(compared)}" if compared else "-"
+        ratios = [row.theirs / max(row.seconds, 1e-4) for row in compared if row.theirs]
         print(
-            f"{low:4}..{part[-1][0]:4} {len(part):9} {proven:8.1%} {statistics.median(times):9.3f}"
-            f" {max(times):8.3f} {ratio:>13}"
+            f"{'+'.join(models):34} {part[0].gpus:3}..{part[-1].gpus:3} {len(part):6}"
+            f" {sum(row.proven for row in part) / len(part):7.1%} {statistics.median(times):8.3f}"
+            f" {max(times):8.3f} {same:>9} {f'{statistics.median(ratios):.1f}' if ratios else '-':>7}"
         )
 
 
-def measure(size: int, options: argparse.Namespace) -> tuple[int, bool, float, float | None]:
-    blocks, wants = make_cluster(random.Random(f"{options.seed}/{size}"), size)
-    begun = time.monotonic()
-    choice = choose_layouts(blocks, wants, deadline=lambda: time.monotonic() > begun + options.seconds)
-    seconds = time.monotonic() - begun
-    if size > options.compare:
-        return size, choice.proven, seconds, None
-    begun = time.monotonic()
-    plain, proven = PlainProgram(blocks, wants).solve(60.0)
-    if proven and choice.proven and plain != score(choice, wants):
-        raise SystemExit(f"{size} GPUs: {score(choice, wants)} here, {plain} by the plain formulation")
-    return size, choice.proven, seconds, time.monotonic() - begun
+def measure_large(options: argparse.Namespace) -> None:
+    """A moderate demand: about what a working day brings, on nodes that are half in use."""
+    for demand in (0.01, 0.05):
+        scene = MigScene(str(options.seed), options.large * 8, ("A100-40GB",), demand=demand)
+        snapshot = make_cluster(scene)
+        plan, seconds = plan_timed(snapshot, 50, 60.0)
+        print(
+            f"{options.large} nodes, {options.large * 8} GPUs, {len(snapshot.pods)} pods,"
+            f" {len(snapshot.pending_pods)} waiting: {seconds:.2f} CPU s (goal 1),"
+            f" {len(plan.reconfigurations)} relaid, {len(plan.moves)} moves, {'proven' if plan.proven_optimal else f'gap {plan.gap:.3f}'}"
+        )
 
 
 if __name__ == "__main__":

@@ -80,8 +80,9 @@ class Choice:
 
     relaid: by block key, the new instances of each relaid GPU by its position in the block.
     unmet: by position in the wants, pending pods that get nothing. uncut: memory slices more (or,
-    negative, less) left uncut than before. bound: whatever serves as much has at least as many
-    reconfigurations. proven: no choice is better in any objective.
+    negative, less) left uncut than before. places: by position in the wants, pods by the group they start
+    in. arrivals: moved pods by shape and by the group they go to. bound: whatever serves as much has at
+    least as many reconfigurations. proven: no choice is better in any objective.
     """
 
     relaid: dict[str, dict[int, Counts]] = field(default_factory=dict)
@@ -90,6 +91,8 @@ class Choice:
     moves: int = 0
     whole: int = 0
     uncut: int = 0
+    places: dict[int, Counter[str]] = field(default_factory=dict)
+    arrivals: dict[Shape, Counter[str]] = field(default_factory=dict)
     bound: float = 0.0
     proven: bool = False
 

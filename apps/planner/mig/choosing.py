@@ -89,7 +89,7 @@ class _Search:
             return best
         if loose.choice is None:
             return replace(best, proven=False, bound=0.0)
-        if self._is_sound(loose):
+        if self._is_sound(loose.choice):
             return self._better(best, loose.choice)
         self._say("Keeping moved pods off nodes that are drained.", best)
         strict = self._ask_strictly(kinds, limits)
@@ -131,10 +131,8 @@ class _Search:
         kinds = group_alike([*chosen, *beside], by_site=True)
         return LayoutProgram(kinds, self.wants, limits, rest).run(self.deadline, self.cost_of)
 
-    def _is_sound(self, answer: Answer) -> bool:
+    def _is_sound(self, choice: Choice) -> bool:
         """Whether moved pods find room on nodes of which nothing is drained, as the groups were chosen."""
-        assert answer.choice is not None
-        choice = answer.choice
         drained = set(choice.drained)
         closed = {block.site for block in self.in_use if block.key in drained} - {""}
         if not closed:
@@ -146,8 +144,9 @@ class _Search:
                 for profile, number in left.items():
                     early[block.group, profile] += number
         asked: Counter[tuple[str, str]] = Counter()
-        for (shape, group), number in answer.flows.items():
-            asked[group, shape[0]] += number
+        for shape, groups in choice.arrivals.items():
+            for group, number in groups.items():
+                asked[group, shape[0]] += number
         return all(early[key] >= number for key, number in asked.items())
 
     @staticmethod

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from apps.planner.mig.blocks import Choice, Kind, Shape, Want
 from apps.planner.mig.sites import Row, SiteStocks
@@ -34,14 +34,10 @@ class Limits:
 
 @dataclass(slots=True)
 class Answer:
-    """choice: None where there is none, or where time ran out before one was found (`is_impossible` tells).
-
-    flows: moved pods by shape and the group they go to.
-    """
+    """choice: None where there is none (`is_impossible`), or where time ran out before one was found."""
 
     choice: Choice | None = None
     is_impossible: bool = False
-    flows: dict[tuple[Shape, str], int] = field(default_factory=dict)
 
 
 class LayoutProgram:
@@ -64,7 +60,6 @@ class LayoutProgram:
         self._early_idle: Counter[tuple[str, str]] = Counter(rest)
         self._moving = frozenset(shape[0] for kind in kinds if not kind.fixed for shape, _ in kind.used)
         self._groups = {kind.group for kind in kinds} | {group for group, _ in rest}
-        self._flows: dict[tuple[Shape, str], int] = {}
         self._stocks = SiteStocks(kinds, self.program)
         self._add_kinds()
         self._add_targets()
@@ -97,8 +92,7 @@ class LayoutProgram:
             return Answer()
         choice = read_choice(self.columns, values, cost_of)
         choice.bound, choice.proven = bound, proven
-        flows = {key: values[column] for key, column in self._flows.items() if values[column]}
-        return Answer(choice, flows=flows)
+        return Answer(choice)
 
     def _solve(self, costs: Row, deadline: Deadline) -> Solution | None:
         self.program.set_costs(costs)
@@ -214,7 +208,7 @@ class LayoutProgram:
             for group in sorted(groups & shape[1]):
                 column = self.program.add_column(0.0, float("inf"))
                 row[column] = 1.0
-                self._flows[shape, group] = column
+                self.columns.arrivals[shape, group] = column
                 self._final[group, shape[0]][column] -= 1.0
                 self._early[group, shape[0]][column] -= 1.0
             self.program.add_row(row, low=0.0, high=0.0)
@@ -222,7 +216,7 @@ class LayoutProgram:
 
     def _add_wants(self, groups: set[str]) -> None:
         left_out: dict[str, int] = {}
-        for want in self.wants:
+        for at, want in enumerate(self.wants):
             missing = self.program.add_column(0.0, want.number)
             self.columns.unmet.append(missing)
             row = {missing: 1.0}
@@ -235,6 +229,7 @@ class LayoutProgram:
             for group in sorted(groups & want.shape[1]):
                 column = self.program.add_column(0.0, want.number)
                 row[column] = 1.0
+                self.columns.places[at, group] = column
                 self._final[group, want.shape[0]][column] -= 1.0
             self.program.add_row(row, low=float(want.number), high=float(want.number))
 

@@ -12,13 +12,13 @@ from dataclasses import replace
 from apps.planner.costs import DEFAULT_COSTS, CostPolicy
 from apps.planner.defrag import find_obstacle
 from apps.planner.inventory import Pod
-from apps.planner.mig.blocks import Want
 from apps.planner.mig.catalogue import MODELS
 from apps.planner.mig.choosing import choose_layouts
 from apps.planner.mig.describing import Found, as_plan
 from apps.planner.mig.facts import MigFacts
 from apps.planner.mig.nodes import MOST_INSTANCES, asked_profiles
 from apps.planner.mig.seating import Seating
+from apps.planner.mig.wanting import Wanted, count_instances, list_wants, start_all
 from apps.planner.plan import Goal, Plan, Refusal
 from apps.planner.program import Deadline
 from apps.planner.progress import Progress, Tell, tell_nobody
@@ -48,7 +48,7 @@ def plan_mig(
         return Plan(Goal.MIG, refused=tuple(refused), sentence=sentence, relaxed=tuple(facts.warnings))
     found = _search(facts, waiting, max_moves, deadline, tell)
     kept = {key: waiting[key] for key in found.unlocked}
-    if kept and any(_size(waiting[one.pod]) > 1 for one in found.refused):
+    if kept and not found.exact and any(count_instances(waiting[one.pod]) > 1 for one in found.refused):
         # What started in part was given back: plan once more, without cutting anything for it.
         again = _search(facts, kept, max_moves, deadline, tell)
         if len(again.unlocked) == len(kept):
@@ -70,7 +70,7 @@ def _waiting(snapshot: Snapshot) -> tuple[dict[str, tuple[Pod, ...]], list[Refus
         obstacle = find_obstacle(snapshot, key, pods)
         if asked - known:
             obstacle = f"No GPU model is known to have the MIG profile {min(asked - known)[:40]}."
-        elif max(_size([pod]) for pod in pods) > MOST_INSTANCES * MOST_GPUS:
+        elif max(count_instances([pod]) for pod in pods) > MOST_INSTANCES * MOST_GPUS:
             obstacle = "It asks for more MIG instances than any node has."
         if obstacle:
             refused.append(Refusal(key, obstacle))
@@ -83,13 +83,13 @@ def _search(
     facts: MigFacts, waiting: dict[str, tuple[Pod, ...]], max_moves: int, deadline: Deadline, tell: Tell
 ) -> Found:
     """Chooses by counts, seats by name; a block whose pod finds no node is left alone in the next round."""
-    wants = _wants(facts, waiting)
+    wanted = list_wants(facts, waiting)
     blocks = {key: seat.block for key, seat in facts.seats.items()}
     exact = True
     for _ in range(MOST_ROUNDS):
         choice = choose_layouts(
             blocks.values(),
-            wants,
+            wanted.wants,
             deadline=deadline,
             max_moves=max_moves,
             may_drain=facts.may_drain,
@@ -100,63 +100,28 @@ def _search(
         leaving = [pod for key in choice.drained for pod in facts.seats[key].pods]
         stuck = seating.move_all(leaving)
         if stuck is None:
-            return _start(facts, waiting, Found(choice, seating, exact=exact))
+            return _start(facts, waiting, wanted, Found(choice, seating, exact=exact))
         exact = False
         for key in choice.drained:
             if stuck in facts.seats[key].pods:
                 blocks[key] = replace(blocks[key], fixed=True)
     choice = choose_layouts(
         [replace(block, fixed=True) if block.used else block for block in blocks.values()],
-        wants,
+        wanted.wants,
         deadline=deadline,
         max_moves=0,
     )
-    return _start(facts, waiting, Found(choice, Seating(facts, choice), exact=False))
+    return _start(facts, waiting, wanted, Found(choice, Seating(facts, choice), exact=False))
 
 
-def _wants(facts: MigFacts, waiting: dict[str, tuple[Pod, ...]]) -> list[Want]:
-    """Pods alike are one want; rank follows priority. Gangs stay whole."""
-    priorities = sorted({pod.priority for pods in waiting.values() for pod in pods}, reverse=True)
-    slices = {name: one.compute_slices for model in MODELS.values() for name, one in model.by_name.items()}
-    numbers: Counter[tuple[int, str, frozenset[str], str]] = Counter()
-    for key, pods in waiting.items():
-        bundle = key if _size(pods) > 1 else ""
-        for pod in pods:
-            for profile, number in asked_profiles(pod).items():
-                rank = priorities.index(pod.priority)
-                numbers[rank, profile, facts.allowed_groups(pod), bundle] += number
-    return [
-        Want((profile, groups), number, rank, slices[profile], bundle)
-        for (rank, profile, groups, bundle), number in sorted(
-            numbers.items(), key=lambda one: (one[0][0], one[0][1], sorted(one[0][2]), one[0][3])
-        )
-    ]
-
-
-def _start(facts: MigFacts, waiting: dict[str, tuple[Pod, ...]], found: Found) -> Found:
-    """By priority; among equals those with the fewest nodes to choose from first."""
-    order = sorted(
-        waiting,
-        key=lambda key: (-waiting[key][0].priority, _freedom(facts, waiting[key]), -_size(waiting[key])),
-    )
-    for key in order:
-        if found.seating.start(waiting[key]):
-            found.unlocked.append(key)
-        else:
-            found.refused.append(Refusal(key, _why_not(facts, waiting[key])))
-    served = sum(_size(waiting[key]) for key in found.unlocked)
-    asked = sum(_size(pods) for pods in waiting.values())
-    if asked - served > sum(found.choice.unmet.values()):
+def _start(facts: MigFacts, waiting: dict[str, tuple[Pod, ...]], wanted: Wanted, found: Found) -> Found:
+    found.unlocked = start_all(facts, waiting, wanted, found.choice, found.seating)
+    begun = set(found.unlocked)
+    found.refused = [Refusal(key, _why_not(facts, pods)) for key, pods in waiting.items() if key not in begun]
+    missing = sum(count_instances(pods) for key, pods in waiting.items() if key not in begun)
+    if missing > sum(found.choice.unmet.values()):
         found.exact = False
     return found
-
-
-def _freedom(facts: MigFacts, pods: Sequence[Pod]) -> int:
-    return min(len(facts.allowed_groups(pod)) for pod in pods)
-
-
-def _size(pods: Sequence[Pod]) -> int:
-    return sum(sum(asked_profiles(pod).values()) for pod in pods)
 
 
 def _why_not(facts: MigFacts, pods: Sequence[Pod]) -> str:

@@ -7,7 +7,7 @@ nobody uses and that is relaid before. Not in here: which GPUs to relay (choosin
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 
 from apps.planner.fitting import Fitting, interpod_words
@@ -19,12 +19,14 @@ from apps.planner.mig.rooms_on_demand import RoomsOnDemand
 from apps.planner.mig.stock import Stock
 from apps.planner.placement import PlannedMove
 
+Planned = Mapping[str, Sequence[Counter[str]]]
+
 
 class Seating:
     """early, final: idle instances by node, while pods move and when all is done."""
 
     def __init__(self, facts: MigFacts, choice: Choice) -> None:
-        self.facts = facts
+        self.facts, self.choice = facts, choice
         self.held, self.rooms = RoomsOnDemand(facts.snapshot), RoomsOnDemand(facts.snapshot)
         self.fitting = Fitting(self.rooms)
         self.early, self.final = Stock(facts.groups), Stock(facts.groups)
@@ -50,28 +52,54 @@ class Seating:
             self.rooms.by_node[pod.node_name]
             self.rooms.remove(pod)
         for pod in ordered:
-            target = self._find(pod, self.early, self.held, {*self.closed, pod.node_name})
+            closed = {*self.closed, pod.node_name}
+            planned = self._planned_for(pod)
+            target = self._find(pod, self.early, self.held, closed, frozenset(+planned))
+            target = target or self._find(pod, self.early, self.held, closed)
             if target is None:
                 return pod
+            planned[self.facts.groups[target]] -= 1
             self._take(pod, target)
             self.moves.append(PlannedMove(pod, pod.node_name, target))
         return None
 
-    def start(self, pods: Sequence[Pod]) -> bool:
-        """Pending pods that start together or not at all."""
+    def _planned_for(self, pod: Pod) -> Counter[str]:
+        """How many pods like this one are to arrive in each group."""
+        shape = self.facts.shape_of(pod)
+        return self.choice.arrivals.setdefault(shape, Counter()) if shape else Counter()
+
+    def start(self, pods: Sequence[Pod], planned: Planned | None = None) -> bool:
+        """Pending pods that start together or not at all.
+
+        planned: by pod, for each profile it asks for, how many instances each group has for pods like it;
+        None: they may start wherever there is one.
+        """
         mark, begun = self.rooms.checkpoint(), len(self.started)
         for pod in sorted(pods, key=lambda pod: (-sum(asked_profiles(pod).values()), pod.uid)):
-            target = self._find(pod, self.final, self.rooms, ())
+            groups = self.facts.allowed_groups(pod)
+            for quota, number in _quotas(pod, planned):
+                groups &= {group for group, left in quota.items() if left >= number}
+            target = self._find(pod, self.final, self.rooms, (), groups)
             if target is None:
-                for done, name in self.started[begun:]:
-                    _add(self.final, name, done, 1)
-                del self.started[begun:]
-                self.rooms.undo(mark)
+                self._give_back(begun, mark, planned)
                 return False
             self.rooms.place(pod, target)
-            _add(self.final, target, pod, -1)
+            self._count_start(pod, target, planned, -1)
             self.started.append((pod, target))
         return True
+
+    def _give_back(self, begun: int, mark: int, planned: Planned | None) -> None:
+        for done, name in self.started[begun:]:
+            self._count_start(done, name, planned, 1)
+        del self.started[begun:]
+        self.rooms.undo(mark)
+
+    def _count_start(self, pod: Pod, node: str, planned: Planned | None, sign: int) -> None:
+        _add(self.final, node, pod, sign)
+        for quota, number in zip(
+            planned[pod.uid] if planned else (), asked_profiles(pod).values(), strict=False
+        ):
+            quota[self.facts.groups[node]] += sign * number
 
     def _take(self, pod: Pod, target: str) -> None:
         _add(self.early, target, pod, -1)
@@ -80,9 +108,17 @@ class Seating:
         room.add(pod, self.held.demand(pod), ())
         self.rooms.place(pod, target)
 
-    def _find(self, pod: Pod, stock: Stock, rooms: RoomsOnDemand, closed: Collection[str]) -> str | None:
+    def _find(
+        self,
+        pod: Pod,
+        stock: Stock,
+        rooms: RoomsOnDemand,
+        closed: Collection[str],
+        within: frozenset[str] | None = None,
+    ) -> str | None:
         """The node with the fewest idle instances of its profiles that takes it; by name last."""
         groups = self.facts.allowed_groups(pod)
+        groups = groups if within is None else groups & within
         with closing(stock.nodes_with(asked_profiles(pod), groups)) as names:
             for name in names:
                 if name not in closed and self._has_room(pod, name, rooms) and self._is_welcome(pod, name):
@@ -99,6 +135,11 @@ class Seating:
             return True
         self.rooms.lay_out_all()
         return not interpod_words(self.rooms, pod, self.facts.snapshot.nodes[name])
+
+
+def _quotas(pod: Pod, planned: Planned | None) -> list[tuple[Counter[str], int]]:
+    quotas = planned.get(pod.uid, ()) if planned is not None else ()
+    return list(zip(quotas, asked_profiles(pod).values(), strict=True)) if quotas else []
 
 
 def _add(stock: Stock, node: str, pod: Pod, sign: int) -> None:

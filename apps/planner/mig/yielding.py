@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from apps.planner.mig.blocks import Block, Choice, CutGpu, Kind, Want
+from apps.planner.mig.blocks import Block, Choice, CutGpu, Kind, Shape, Want
 from apps.planner.mig.models import MigModel
 from apps.planner.mig.targets import Target
 
@@ -26,6 +26,8 @@ class Columns:
     relaid: dict[tuple[int, bool, CutGpu], int] = field(default_factory=dict)
     targets: dict[tuple[Place, Target], int] = field(default_factory=dict)
     unmet: list[int] = field(default_factory=list)
+    places: dict[tuple[int, str], int] = field(default_factory=dict)
+    arrivals: dict[tuple[Shape, str], int] = field(default_factory=dict)
 
 
 def read_choice(search: Columns, values: Sequence[int], cost_of: CostOf) -> Choice:
@@ -53,6 +55,10 @@ def read_choice(search: Columns, values: Sequence[int], cost_of: CostOf) -> Choi
         choice.drained += [block.key for block in blocks if kind.used]
         choice.moves += kind.pods * len(blocks)
     choice.unmet = {at: values[column] for at, column in enumerate(search.unmet) if values[column]}
+    for (want, group), column in search.places.items():
+        choice.places.setdefault(want, Counter())[group] = values[column]
+    for (shape, group), column in search.arrivals.items():
+        choice.arrivals.setdefault(shape, Counter())[group] = values[column]
     return choice
 
 
@@ -76,6 +82,7 @@ def stay(idle: Counter[tuple[str, str]], wants: Sequence[Want]) -> Choice:
             given = min(missing, left[group, profile])
             left[group, profile] -= given
             missing -= given
+            choice.places.setdefault(at, Counter())[group] = given
         if missing:
             choice.unmet[at] = missing
     return choice
