@@ -39,6 +39,8 @@ def _lines(plan: Plan, seconds: float, is_cut_short: bool) -> Iterator[str]:
 
 def _quality(plan: Plan) -> str:
     """What is proven, or the bound and the gap to it."""
+    if not (plan.moves or plan.reconfigurations or plan.preemptions or plan.lower_bound):
+        return "No moves."
     if plan.goal is Goal.FREE_NODES:
         bound = f"no plan frees more than {_count(int(plan.lower_bound + 1e-9), 'node')}"
     elif plan.lower_bound:

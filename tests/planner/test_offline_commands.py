@@ -204,4 +204,5 @@ def test_a_queue_that_is_empty_is_said_to_be_empty(trace, tmp_path, capfd):
 
     call_command("make_plan", goal="unlock", **trace)
 
-    assert capfd.readouterr().out.startswith("Nothing waits: there is nothing to unlock. (no moves, ")
+    told = capfd.readouterr().out
+    assert told.startswith("Nothing waits: there is nothing to unlock.\nNo moves. (")
