@@ -160,12 +160,12 @@ def test_a_time_says_its_day_when_it_was_another():
             (0.0, "wanted"),
             (3.0, "waiting"),
             "of no use to any shape that waits; not comparable with 12:00, "
-            "which was against what ran (nothing waited)",
+            "which was against what was wanted (nothing waited)",
         ),
         (
             (9.0, "waiting"),
             (0.0, "wanted"),
-            "of no use to any shape that runs (nothing waits); not comparable with 12:00, "
+            "of no use to any wanted shape (nothing waits); not comparable with 12:00, "
             "which was against what waited",
         ),
         (

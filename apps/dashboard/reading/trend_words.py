@@ -148,8 +148,8 @@ def tell_trend_tiles(trend: Trend, wanted: str) -> list[Tile]:
     ]
 
 
-STRANDED_BY = {WAITING: "any shape that waits", WANTED: "any shape that runs (nothing waits)"}
-STRANDED_BEFORE = {WAITING: "what waited", WANTED: "what ran (nothing waited)"}
+STRANDED_BY = {WAITING: "any shape that waits", WANTED: "any wanted shape (nothing waits)"}
+STRANDED_BEFORE = {WAITING: "what waited", WANTED: "what was wanted (nothing waited)"}
 
 
 def _tell_stranded(first: TrendPoint, last: TrendPoint, then: str) -> str:

@@ -12,6 +12,7 @@ from django.utils.http import urlencode
 from apps.clusters import queries as clusters
 from apps.clusters.models import Cluster, Snapshot
 from apps.dashboard.drawings.trend import draw_figures
+from apps.dashboard.reading.fits import tell_fits
 from apps.dashboard.reading.problems import tell_problems
 from apps.dashboard.reading.telemetry import tell_low_use
 from apps.dashboard.reading.trend import Trend, choose_range, read_trend
@@ -92,6 +93,7 @@ def fragmentation_page(request: HttpRequest, cluster: str) -> HttpResponse:
             "said": say_change(trend),
             "tiles": tell_trend_tiles(trend, f"{wanted[2]} × {wanted[3]}" if wanted else ""),
             "causes": list_causes(trend),
+            "fits": tell_fits(trend),
             "rows": list_rows(trend),
             "marks": list_marks(trend),
             "cause_names": CAUSES.values(),
