@@ -1,6 +1,7 @@
 """What many tests share."""
 
 import pytest
+from hypothesis import settings
 
 from tests.cluster_fixtures import api_server, new_api_server, simulated_cluster  # noqa: F401
 
@@ -11,6 +12,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whole stories come first: two workers share the tests, and whoever begins a long one last is
     waited for by the other."""
     items.sort(key=lambda one: not one.nodeid.startswith(LONG))
+
+
+settings.register_profile("thorough", max_examples=5000)
+"""Fifty times as many examples, for `--hypothesis-profile thorough`."""
 
 
 @pytest.fixture(scope="session", autouse=True)
