@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from apps.planner.replay.arrivals import Draw, arrive
 from apps.planner.replay.asks import Ask, workload_of
+from apps.planner.replay.demand_fit import DemandFit
 from apps.planner.replay.fgd import Fgd, FgdExact
 from apps.planner.replay.nodes import EmptyNode, NodeTable, Seat
 from apps.planner.replay.policies import SIMPLE, Policy
@@ -18,7 +19,7 @@ from apps.planner.replay.scheduler import Scheduler
 from apps.planner.replay.usable import Usable
 from apps.planner.workload import Workload
 
-ALL: Sequence[type[Policy]] = (*SIMPLE, Fgd, FgdExact)
+ALL: Sequence[type[Policy]] = (*SIMPLE, Fgd, FgdExact, DemandFit)
 POLICIES: Mapping[str, type[Policy]] = {policy.name: policy for policy in ALL}
 MARKS = (90, 95, 100, 110, 130)
 """Per cent of the GPU capacity that have been asked for when a state is noted; the last one ends the
