@@ -79,8 +79,10 @@ class BesideTable:
         return (*count_link_groups(room), int(is_untold), *measure_memory(room, self.shares))
 
 
-def beside_to_dict(found: Beside) -> dict[str, object]:
-    """As part of a report, and of each node and part in it; "mig" only where a GPU is cut."""
+def beside_to_dict(found: Beside, *, brief: bool = False) -> dict[str, object]:
+    """As part of a report, and of each node and part in it; "mig" only where a GPU is cut. brief: of the
+    shares only how many fit, in the order of the whole report's."""
+    shares = [count if brief else _share_to_dict(share, count) for share, count in found.fitting]
     return {
         "link_groups": {
             link: {str(size): count for size, count in sizes.items()}
@@ -92,17 +94,18 @@ def beside_to_dict(found: Beside) -> dict[str, object]:
             "shared_mib": found.shared_mib,
             "crumbs_mib": found.crumbs_mib,
             "unknown_gpus": found.untold_gpus,
-            "shares": [
-                {
-                    "resource": share.gpu_resource,
-                    "gpus": share.gpus,
-                    "milli": share.milli,
-                    "memory_mib": share.memory_mib,
-                    "wanted": share.pods,
-                    "fit": count,
-                }
-                for share, count in found.fitting
-            ],
+            "shares_fit" if brief else "shares": shares,
         },
         **({"mig": mig_room_to_dict(found.mig)} if found.mig.memory_slices else {}),
+    }
+
+
+def _share_to_dict(share: WantedShare, count: int) -> dict[str, object]:
+    return {
+        "resource": share.gpu_resource,
+        "gpus": share.gpus,
+        "milli": share.milli,
+        "memory_mib": share.memory_mib,
+        "wanted": share.pods,
+        "fit": count,
     }

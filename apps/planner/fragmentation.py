@@ -180,7 +180,7 @@ def _detail_nodes(rows: Rows) -> list[dict[str, object]]:
     return [
         {
             "by_cause": {name: causes[at] / weight if weight else 0.0 for at, name in enumerate(CAUSES)},
-            **beside_to_dict(rows.beside.sum_of((row,))),
+            **beside_to_dict(rows.beside.sum_of((row,)), brief=True),
         }
         for row, causes in enumerate(rows.causes.tolist())
     ]

@@ -59,6 +59,7 @@ def test_memory_is_told_whole_partly_taken_and_too_small_for_any_share():
         (10_000, 1, 0 + 3 + 4),
         (35_000, 1, 0 + 0 + 1),
     ]
+    assert report["nodes"][0]["gpu_memory"]["shares_fit"] == [7, 1]
 
 
 def test_units_of_the_node_limit_how_many_shares_fit():

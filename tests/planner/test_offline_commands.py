@@ -57,6 +57,16 @@ def test_measure_answers_for_a_trace(trace, capfd):
     assert [node["name"] for node in report["nodes"]] == ["n0", "n1", "n2"]
 
 
+def test_measure_tells_in_words_what_still_fits(trace, capfd):
+    call_command("measure", **trace)
+    text = capfd.readouterr().out
+
+    assert "Groups of 2 / 4 / 8 free GPUs that fit, by link: nvlink 0 / 0 / 0" in text
+    assert "node 3 / 1 / 0" in text
+    assert "Shares that fit: 17 of 1 x 500 milli-GPU (wanted by 1 pods)" in text
+    assert "Could start now: 1 of 1 waiting pods like big (4 x 1000 milli-GPU)" in text
+
+
 def test_measure_takes_another_workload(trace, capfd):
     with_own = answer(capfd, "measure", **trace)
     with_other = answer(capfd, "measure", workload=trace["placed"], **trace)
