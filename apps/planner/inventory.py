@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from apps.planner.devices import (  # noqa: F401 (one door to all of the planner's facts)
     DeviceGroup,
@@ -93,6 +94,13 @@ class Node:
     kept: tuple[HeldDevice, ...] = ()
 
 
+class Tie(StrEnum):
+    """What ties a pod to its place in a way that rules ask about; its protections say it in a sentence."""
+
+    NO_OWNER = "no-owner"
+    CLAIMS = "claims"
+
+
 @dataclass(frozen=True, slots=True)
 class Pod:
     """A pod, by UID.
@@ -112,6 +120,7 @@ class Pod:
     claims: keys "namespace/name" of the ResourceClaims it uses.
     reservation: True for a placeholder of a scheduler that keeps a device for the shares on it: no load,
     though its `devices` say which it keeps.
+    ties: which of its protections are of a kind that rules ask about.
     claim_wishes: one phrase for each claim with devices: "2 of mig.nvidia.com (1g.5gb, 2g.10gb) on one GPU".
     """
 
@@ -159,6 +168,7 @@ class Pod:
     claims: tuple[str, ...] = ()
     reservation: bool = False
     claim_wishes: tuple[str, ...] = ()
+    ties: tuple[Tie, ...] = ()
 
     @property
     def key(self) -> str:

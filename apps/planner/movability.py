@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from apps.planner.inventory import DisruptionBudget, Pod
+from apps.planner.inventory import DisruptionBudget, Pod, Tie
 from apps.planner.selectors import matches
 from apps.planner.snapshot import Snapshot
 
@@ -105,7 +105,7 @@ class MovabilityRules:
             reasons.append("It belongs to a DaemonSet and would return to the same node.")
         elif pod.owner_kind == "Node":
             reasons.append("It is a static pod of its node.")
-        elif not pod.workload and not any("no controller owns it" in one for one in pod.protections):
+        elif not pod.workload and Tie.NO_OWNER not in pod.ties:
             reasons.append("No controller would create it again.")
         if pod.owner_kind in INTERACTIVE_OWNERS or any(name in pod.labels for name in INTERACTIVE_LABELS):
             reasons.append("A person works in it (interactive pods are protected).")

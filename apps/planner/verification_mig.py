@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from apps.planner.inventory import Gpu, Node, Pod
+from apps.planner.inventory import Gpu, Node, Pod, Tie
 from apps.planner.mig.catalogue import MODELS, UnknownModel, find_model
 from apps.planner.mig.models import MigModel, Profile
 from apps.planner.outcome import wants_device
@@ -137,7 +137,7 @@ def find_users(snapshot: Snapshot, node: Node, gpu: Gpu) -> dict[str, str]:
 
 def _may_hold(pod: Pod) -> bool:
     """Devices by resource claim stand in no request, but they make the pod stay."""
-    return not pod.hold and (wants_device(pod) or any("(DRA)" in reason for reason in pod.protections))
+    return not pod.hold and (wants_device(pod) or Tie.CLAIMS in pod.ties)
 
 
 def _uuids(gpu: Gpu) -> set[str]:

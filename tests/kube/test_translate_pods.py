@@ -15,7 +15,7 @@ from apps.kube.gateway import (
     VOLUMES,
 )
 from apps.kube.translate import build_snapshot
-from apps.planner.inventory import LinkClass
+from apps.planner.inventory import LinkClass, Tie
 from tests.kube.objects import namespace, owned, pod
 
 
@@ -167,6 +167,20 @@ def test_reservation_pods_are_no_load_beside_their_shares_and_one_card_without_a
 def test_each_reason_not_to_move_is_one_sentence(changes, says):
     (sentence,) = read(pod(on="node-a", **changes)).protections
     assert says in sentence
+
+
+@pytest.mark.parametrize(
+    ("changes", "ties"),
+    [
+        ({}, ()),
+        ({"owner": None}, (Tie.NO_OWNER,)),
+        ({"owner": ("DaemonSet", "exporter")}, ()),
+        ({"owner": None, "annotations": {"kubernetes.io/config.mirror": "x"}}, ()),
+        ({"spec": {"resourceClaims": [{"name": "gpu"}]}}, (Tie.CLAIMS,)),
+    ],
+)
+def test_reasons_that_rules_ask_about_are_facts_and_no_words(changes, ties):
+    assert read(pod(on="node-a", **changes)).ties == ties
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from apps.planner.constraints import movability
-from apps.planner.inventory import Gang, Workload
+from apps.planner.inventory import Gang, Tie, Workload
 from tests.drawing import budget, cluster, running
 
 DRAWING = "a1 aB.."
@@ -52,6 +52,13 @@ def test_each_kind_of_pod_that_must_stay_says_why(facts, words):
 
     assert not verdict.movable
     assert words in " ".join(verdict.reasons)
+
+
+def test_what_a_protection_says_of_its_owner_is_not_said_twice():
+    words = "nobody would bring it back"
+
+    assert judge(workload="", owner_kind="", protections=(words,), ties=(Tie.NO_OWNER,)).reasons == (words,)
+    assert len(judge(workload="", owner_kind="", protections=(words,)).reasons) == 2
 
 
 def test_a_pod_that_was_moved_once_may_be_moved_again_when_it_runs():

@@ -15,7 +15,7 @@ from apps.kube.translate.placement import (
     read_spread,
     read_tolerations,
 )
-from apps.kube.translate.protections import read_protections
+from apps.kube.translate.protections import read_protections, read_ties
 from apps.kube.translate.shapes import by_shape
 from apps.kube.translate.values import (
     Warn,
@@ -72,11 +72,12 @@ def read_pod(raw: Mapping[str, Any], surroundings: Surroundings) -> Pod:
     owner = controller_of(metadata)
     demand = read_demand(spec, namespace, labels, annotations, warn)
     devices = (*surroundings.devices, *read_devices(spec, annotations, warn))
+    controller = (clean(owner.get("kind"), 100), clean(owner.get("name"), 253))
     protections = read_protections(
         labels=labels,
         annotations=annotations,
         spec=spec,
-        owner=(clean(owner.get("kind"), 100), clean(owner.get("name"), 253)),
+        owner=controller,
         priority=whole(spec.get("priority")),
         inherited=surroundings.protections,
     )
@@ -95,6 +96,7 @@ def read_pod(raw: Mapping[str, Any], surroundings: Surroundings) -> Pod:
         workload=clean(owner.get("uid"), 100),
         owner_kind=clean(owner.get("kind"), 100),
         protections=protections,
+        ties=read_ties(annotations=annotations, spec=spec, owner=controller),
         node_name=clean(spec.get("nodeName"), 253),
         **_of_surroundings(surroundings),
         **_of_spec(spec, warn),

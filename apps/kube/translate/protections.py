@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from apps.kube.translate.values import child, clean, entries
+from apps.planner.inventory import Tie
 
 PROTECT = "defrag.gpu.internal/protect"
 MIRROR = "kubernetes.io/config.mirror"
@@ -43,6 +44,19 @@ def read_protections(
         *inherited,
     ]
     return tuple(dict.fromkeys(found))
+
+
+def read_ties(
+    *, annotations: Mapping[str, str], spec: Mapping[str, Any], owner: tuple[str, str]
+) -> tuple[Tie, ...]:
+    """Which of these reasons are of a kind that rules ask about."""
+    ties = []
+    if not owner[0] and MIRROR not in annotations:
+        ties.append(Tie.NO_OWNER)
+    if entries(spec, "resourceClaims"):
+        # Devices by resource claim stand in no request.
+        ties.append(Tie.CLAIMS)
+    return tuple(ties)
 
 
 def is_protected(annotations: Mapping[str, str]) -> bool:

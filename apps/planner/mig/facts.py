@@ -14,13 +14,12 @@ from functools import cached_property, lru_cache
 
 from apps.planner.costs import CostPolicy, disruption_cost
 from apps.planner.fitting import Fitting
-from apps.planner.inventory import Gpu, Node, Pod
+from apps.planner.inventory import Gpu, Node, Pod, Tie
 from apps.planner.mig.blocks import Block, CutGpu, Shape
 from apps.planner.mig.catalogue import UnknownModel, find_model
 from apps.planner.mig.layouts import Counts
 from apps.planner.mig.models import MigModel
 from apps.planner.mig.nodes import (
-    BY_CLAIM,
     WHOLE_GPU,
     asked_profiles,
     is_guessed,
@@ -145,7 +144,7 @@ class NodeReading:
         self.facts, self.node, self.model = facts, node, model
         guests = [pod for pod in facts.snapshot.pods_on(node.name) if not pod.hold]
         self.pods = [pod for pod in guests if asks_gpu(pod)]
-        self.has_strangers = any(BY_CLAIM in reason for pod in guests for reason in pod.protections)
+        self.has_strangers = any(Tie.CLAIMS in pod.ties for pod in guests)
         self.offered = offered_profiles(node)
         self.has_layouts = any(gpu.instances for gpu in node.gpus) or not self.offered
         self.holders = self._read_holders()

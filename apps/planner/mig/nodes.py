@@ -13,7 +13,6 @@ STATE = "nvidia.com/mig.config.state"
 BUSY_STATES = ("pending", "rebooting", "failed")
 PAUSED = "paused-for-mig-change"
 MOST_INSTANCES = 8  # on one GPU of any model
-BY_CLAIM = "(DRA)"  # devices that come by a resource claim stand in no request
 
 
 def asked_profiles(pod: Pod) -> dict[str, int]:

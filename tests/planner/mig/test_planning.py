@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from apps.planner.inventory import Gpu, Holding, MigInstance
+from apps.planner.inventory import Gpu, Holding, MigInstance, Tie
 from apps.planner.mig.catalogue import MODELS
 from apps.planner.mig.layouts import list_full_layouts
 from apps.planner.mig.planning import plan_mig
@@ -119,7 +119,7 @@ def test_a_gpu_held_without_a_request_is_left_as_it_is():
 
 def test_where_devices_come_by_claims_nothing_is_relaid():
     claimer = wanting("1g", name="claimer", requests={"cpu": 100}, node_name="n1", phase="Running")
-    claimer = [replace(claimer[0], protections=("its devices come by resource claims (DRA), so it stays",))]
+    claimer = [replace(claimer[0], ties=(Tie.CLAIMS,))]
     plan = solve(mig_cluster({"n1": ["1g@0 1g@1", "2g@0"]}, wanting("3g"), claimer))
     assert (cuts(plan), plan.unlocked) == ([], ())
 
