@@ -21,6 +21,8 @@ MOST_PACKINGS = 200
 FEW_STATES = 250
 FEW_SHAPES = 6
 """For a node that stands alone: listing pays only where it is quick, counts do as well."""
+MANY = 10**6
+"""As many as nobody asks for."""
 Packing = tuple[int, ...]
 
 
@@ -91,11 +93,18 @@ def capacity_of(
         could_use = _most_used(room, shapes, most, name)
         if keep_all or could_use > have:
             left.append((name, max(have, 0)))
-    if not room.by_device and room.node.gpu_resource:
-        left.append((room.node.gpu_resource, max(room.left.get(room.node.gpu_resource, 0), 0)))
     shares = any(shape.is_share and count for shape, count in zip(shapes, most, strict=True))
+    return describe_capacity(room, left, most, shares or keep_all)
+
+
+def describe_capacity(
+    room: Room, left: list[tuple[str, int]], most: tuple[int, ...], fractions: bool
+) -> Capacity:
+    """left: of what could run short. fractions: whether parts of devices count, or only whole ones."""
+    if not room.by_device and room.node.gpu_resource:
+        left = [*left, (room.node.gpu_resource, max(room.left.get(room.node.gpu_resource, 0), 0))]
     devices = tuple(sorted(room.gpu_left[at] for at in room.usable)) if room.by_device else ()
-    if not shares and not keep_all:
+    if not fractions:
         devices = tuple(milli for milli in devices if milli == WHOLE)
     return Capacity(devices, tuple(left), most)
 
@@ -109,20 +118,26 @@ def count_alone(room: Room, demand: Demand) -> int:
         most.append(room.left["pods"])
     if demand.ports:
         most.append(1)
-    if demand.gpus and room.counts_units:
-        most.append(room.left.get(demand.gpu_resource, 0) // demand.gpus)
-    if demand.gpus and not room.by_device:
-        pass
-    elif demand.gpus and demand.milli < WHOLE:
-        most.append(_count_shares(room, demand))
-    elif demand.gpus:
-        free = room.free_positions()
-        linked = len(free)
-        if demand.link not in (None, LinkClass.NODE):
-            assert demand.link is not None
-            linked = max(largest_group(room.node, free, demand.link), len(free) if demand.gpus == 1 else 0)
-        most.append(len(free) // demand.gpus if linked >= demand.gpus else 0)
-    return min(most, default=10**6)
+    if demand.gpus:
+        most.append(count_by_devices(room, demand))
+    return min(most, default=MANY)
+
+
+def count_by_devices(room: Room, demand: Demand) -> int:
+    """As `count_alone`, as far as the GPUs are concerned; the make of the GPUs is not asked."""
+    most = MANY
+    if room.counts_units:
+        most = max(room.left.get(demand.gpu_resource, 0), 0) // demand.gpus
+    if not room.by_device:
+        return most
+    if demand.milli < WHOLE:
+        return min(most, _count_shares(room, demand))
+    free = room.free_positions()
+    linked = len(free)
+    if demand.link not in (None, LinkClass.NODE):
+        assert demand.link is not None
+        linked = max(largest_group(room.node, free, demand.link), len(free) if demand.gpus == 1 else 0)
+    return min(most, len(free) // demand.gpus if linked >= demand.gpus else 0)
 
 
 def _count_shares(room: Room, demand: Demand) -> int:

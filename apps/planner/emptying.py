@@ -32,11 +32,15 @@ class ExactAnswer:
 
 
 class Realisation:
-    """The program's answer on the board; a node whose pods do not all find room stays as it was."""
+    """The program's answer on the board; a node whose pods do not all find room stays as it was.
+
+    failed: those nodes, after a second try when all others have been emptied.
+    """
 
     def __init__(self, board: Board, answer: ExactAnswer) -> None:
         self.board = board
         self.answer = answer
+        self.failed: list[str] = []
         self.places: dict[Hashable, Counter[str]] = defaultdict(Counter)
         for name, counts in answer.room:
             for key, count in counts.items():
@@ -46,18 +50,33 @@ class Realisation:
         board = self.board
         guests = {candidate.node: candidate.guests for candidate in candidates}
         board.closed.update(self.answer.sources)
+        freed, missed = self._empty_each(self.answer.sources, guests)
+        again, self.failed = self._empty_each(missed, guests) if missed else ([], [])
+        return freed + again
+
+    def _empty_each(
+        self, names: Sequence[str], guests: dict[str, tuple[Pod, ...]]
+    ) -> tuple[list[str], list[str]]:
+        """(emptied, not emptied); nodes that have taken pods in meanwhile are not tried."""
+        board = self.board
         freed: list[str] = []
-        for name in self.answer.sources:
+        missed: list[str] = []
+        for name in names:
+            if any(planned.target == name for planned in board.moves):
+                missed.append(name)
+                continue
             mark = board.checkpoint()
+            board.closed.add(name)
             used: list[tuple[Hashable, str]] = []
             if all(self._send(pod, name, used) for pod in _largest_first(board, guests[name])):
                 freed.append(name)
                 continue
             board.undo(mark)
             board.closed.discard(name)
+            missed.append(name)
             for key, target in used:
                 self.places[key][target] += 1
-        return freed
+        return freed, missed
 
     def _send(self, pod: Pod, source: str, used: list[tuple[Hashable, str]]) -> bool:
         target = send_pod(self.board, pod, source, self.places)

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from apps.planner.clearing_table import Deadline
 from apps.planner.emptying import Candidate, ExactAnswer, Realisation
 from apps.planner.free_nodes_exact import FreeNodesProgram
-from apps.planner.placement import Board, Mark
+from apps.planner.placement import Board
 from apps.planner.plan import Refusal
+from apps.planner.progress import Progress, Tell, tell_nobody
 from apps.planner.resources import asks_gpu
 from apps.planner.rooms import is_open_node
 
@@ -45,49 +46,104 @@ def find_candidates(board: Board) -> tuple[list[Candidate], tuple[Refusal, ...]]
     return found, tuple(refused)
 
 
-def choose_free_nodes(board: Board, max_moves: int, deadline: Deadline) -> FreedNodes:
+def choose_free_nodes(
+    board: Board, max_moves: int, deadline: Deadline, tell: Tell = tell_nobody
+) -> FreedNodes:
     """A greedy first answer, then the exact program if there may be a better one."""
     candidates, refused = find_candidates(board)
-    bound = count_within(candidates, max_moves)
-    mark = board.checkpoint()
-    freed = _empty_greedily(board, candidates, max_moves, deadline)
-    ideal = candidates[:bound]
-    if _value(board, freed) >= (bound, -_fewest_guests(candidates, bound), -sum(one.cost for one in ideal)):
-        return FreedNodes(freed, bound, proven=True, refused=refused)
-    if deadline():
-        return FreedNodes(freed, bound, refused=refused)
-    useful = _worth_asking(candidates, max_moves, len(freed), len(board.moves))
-    program = FreeNodesProgram(Board(board.snapshot, board.policy), useful, max_moves, deadline)
-    answer = program.solve(len(freed))
-    if answer is None:
-        return FreedNodes(freed, bound, refused=refused)
-    freed = _keep_better(board, mark, freed, answer, useful)
-    bound = min(bound, max(answer.bound, len(freed)))
-    proven = len(freed) == bound and answer.proven and len(board.moves) == answer.moves
-    return FreedNodes(freed, bound, proven, refused=refused)
+    search = _Search(board, candidates, max_moves, deadline, tell)
+    search.run()
+    return FreedNodes(search.freed, search.bound, search.is_proven, refused=refused)
 
 
-def _keep_better(
-    board: Board,
-    mark: Mark,
-    greedy: list[str],
-    answer: ExactAnswer,
-    candidates: Sequence[Candidate],
-) -> list[str]:
-    """More nodes, else fewer moves, else the cheaper; on a tie the program's answer."""
-    before = _value(board, greedy)
-    kept = board.kept_since(mark)
-    board.undo(mark)
-    freed = Realisation(board, answer).run(candidates)
-    if _value(board, freed) >= before:
-        return freed
-    board.undo(mark)
-    board.redo(kept)
-    return greedy
+class _Search:
+    """The best so far is what is on the board. bound: no plan can free more. fewest: no plan that frees as
+    many as the bound takes fewer moves; None where that is not known."""
 
+    def __init__(
+        self, board: Board, candidates: list[Candidate], max_moves: int, deadline: Deadline, tell: Tell
+    ) -> None:
+        self.board, self.candidates, self.max_moves = board, candidates, max_moves
+        self.deadline, self.tell = deadline, tell
+        self.freed: list[str] = []
+        self.bound = count_within(candidates, max_moves)
+        self.fewest: int | None = _fewest_guests(candidates, self.bound)
+        self.mark = board.checkpoint()
 
-def _value(board: Board, freed: list[str]) -> tuple[int, int, float]:
-    return len(freed), -len(board.moves), -sum(board.cost(planned.pod) for planned in board.moves)
+    @property
+    def is_proven(self) -> bool:
+        return len(self.freed) == self.bound and len(self.board.moves) == self.fewest
+
+    def run(self) -> None:
+        self.freed = _empty_greedily(self.board, self.candidates, self.max_moves, self.deadline)
+        self._say("The least used nodes are emptied first.")
+        ideal = sum(one.cost for one in self.candidates[: self.bound])
+        if (self.is_proven and self._value()[2] >= -ideal) or self.deadline():
+            return
+        useful = _worth_asking(self.candidates, self.max_moves, len(self.freed), len(self.board.moves))
+        fresh = Board(self.board.snapshot, self.board.policy)
+        program = FreeNodesProgram(fresh, useful, self.max_moves, self.deadline)
+        if program.is_counted and self._ask_relaxed(program):
+            return
+        self._ask_whole(program)
+
+    def _ask_relaxed(self, program: FreeNodesProgram) -> bool:
+        """Whether that settled it."""
+        answer = program.solve(len(self.freed), self.bound, relaxed=True)
+        if answer is None:
+            return program.was_late
+        self._learn(answer)
+        self._try(answer)
+        self._say("A relaxed program has given a bound.")
+        if self.is_proven:
+            self._make_cheaper(program, answer, relaxed=True)
+            return True
+        among = {*self.freed, *answer.sources}
+        better = program.solve(len(self.freed), self.bound, among=among)
+        if better is not None:
+            self._try(better)
+            self._say("The nodes at hand have been combined.")
+        return self.is_proven
+
+    def _ask_whole(self, program: FreeNodesProgram) -> None:
+        answer = program.solve(len(self.freed), self.bound)
+        if answer is None:
+            return
+        self._learn(answer)
+        self._try(answer)
+        self._say("The exact program has answered.")
+        self._make_cheaper(program, answer, relaxed=False)
+
+    def _make_cheaper(self, program: FreeNodesProgram, answer: ExactAnswer, *, relaxed: bool) -> None:
+        if len(answer.sources) != len(self.freed) or answer.moves != len(self.board.moves):
+            return
+        cheaper = program.cheapest(answer, relaxed=relaxed)
+        if cheaper is not None:
+            self._try(cheaper)
+
+    def _learn(self, answer: ExactAnswer) -> None:
+        """The bound falls; the fewest moves are known where the answer reaches it."""
+        self.bound = max(min(self.bound, answer.bound), len(self.freed))
+        reached = answer.proven and len(answer.sources) == self.bound
+        self.fewest = answer.moves if reached else None
+
+    def _try(self, answer: ExactAnswer) -> None:
+        """More nodes, else fewer moves, else the cheaper; on a tie the program's answer."""
+        board, before, greedy = self.board, self._value(), self.freed
+        kept = board.kept_since(self.mark)
+        board.undo(self.mark)
+        self.freed = Realisation(board, answer).run(self.candidates)
+        if self._value() < before:
+            board.undo(self.mark)
+            board.redo(kept)
+            self.freed = greedy
+
+    def _value(self) -> tuple[int, int, float]:
+        moves = self.board.moves
+        return len(self.freed), -len(moves), -sum(self.board.cost(planned.pod) for planned in moves)
+
+    def _say(self, stage: str) -> None:
+        self.tell(Progress(stage, len(self.freed), len(self.board.moves), self.bound))
 
 
 def _worth_asking(candidates: list[Candidate], max_moves: int, freed: int, moves: int) -> list[Candidate]:

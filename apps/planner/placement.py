@@ -88,7 +88,7 @@ class Board:
             known = self._open[shape] = mask, self.table.names_of(mask)
         return known
 
-    def _with_room(self, pod: Pod) -> Flags:
+    def roomy_nodes(self, pod: Pod) -> Flags:
         """Nodes whose numbers suffice for the pod and that are not kept whole for larger ones."""
         allowed = self._opened(pod)[0] & self._may_take[asks_gpu(pod)]
         return self.table.with_room(self.final.demand(pod), allowed)
@@ -99,14 +99,14 @@ class Board:
         known = self._first_homes.get(shape)
         if known is None:
             rooms, demand = self.held.by_node, shape[0]
-            homes = (name for name in self.table.names_of(self._with_room(pod)) if rooms[name].fits(demand))
+            homes = (name for name in self.table.names_of(self.roomy_nodes(pod)) if rooms[name].fits(demand))
             known = self._first_homes[shape] = tuple(islice(homes, 2))
         return any(name != source for name in known)
 
     def choose_target(self, pod: Pod, source: str) -> str | None:
         """The tightest node that takes the pod; ties by all that is on the node, by name last."""
         demand, rooms = self.final.demand(pod), self.held.by_node
-        mask = self._with_room(pod) & self.table.without((source, *self.closed))
+        mask = self.roomy_nodes(pod) & self.table.without((source, *self.closed))
         asks_neighbours = self.fitting.needs_neighbours(pod)
         for tied in self.table.by_tightness(mask):
             fitting = [name for name in tied if rooms[name].fits(demand)]

@@ -31,19 +31,22 @@ class Solution:
 
 @dataclass(slots=True)
 class Program:
-    """Minimises. Columns are whole numbers between 0 and their limit."""
+    """Minimises. Columns are whole numbers between 0 and their limit; `loose` ones may be fractions where
+    an answer is asked for quickly."""
 
     costs: list[float] = field(default_factory=list)
     limits: list[float] = field(default_factory=list)
+    loose: list[bool] = field(default_factory=list)
     _low: list[float] = field(default_factory=list)
     _high: list[float] = field(default_factory=list)
     _starts: list[int] = field(default_factory=lambda: [0])
     _columns: list[int] = field(default_factory=list)
     _weights: list[float] = field(default_factory=list)
 
-    def add_column(self, cost: float, limit: float) -> int:
+    def add_column(self, cost: float, limit: float, *, loose: bool = False) -> int:
         self.costs.append(cost)
         self.limits.append(limit)
+        self.loose.append(loose)
         return len(self.costs) - 1
 
     def add_row(
@@ -67,8 +70,17 @@ class Program:
         for column, cost in costs.items():
             self.costs[column] = cost
 
-    def solve(self, deadline: Deadline, most_nodes: int | None = None) -> Solution | None:
-        """None: nothing feasible was found in time. most_nodes: of the search tree."""
+    def solve(
+        self,
+        deadline: Deadline,
+        most_nodes: int | None = None,
+        *,
+        relaxed: bool = False,
+        start: Mapping[int, int] | None = None,
+    ) -> Solution | None:
+        """None: nothing feasible was found in time. most_nodes: of the search tree. relaxed: loose columns
+        may be fractions (rounded up in the answer; the bound holds for whole ones too). start: an answer
+        that is known, by column; those that are not named are open."""
         if not self.costs:
             return Solution((), 0.0, 0.0, True)
         if deadline():
@@ -81,14 +93,16 @@ class Program:
             ("mip_abs_gap", 1e-6),
         ):
             solver.setOptionValue(name, value)
-        solver.passModel(self._model())
+        solver.passModel(self._model(relaxed))
+        if start:
+            _start_from(solver, start)
         if most_nodes is not None:
             solver.setOptionValue("mip_max_nodes", most_nodes)
         _obey(solver, deadline)
         solver.run()
-        return self._read(solver)
+        return self._read(solver, relaxed)
 
-    def _model(self) -> Any:
+    def _model(self, relaxed: bool) -> Any:
         model = highspy.HighsLp()
         columns, rows = len(self.costs), len(self._low)
         model.num_col_, model.num_row_ = columns, rows
@@ -101,16 +115,20 @@ class Program:
         model.a_matrix_.start_ = np.array(self._starts, dtype=np.int32)
         model.a_matrix_.index_ = np.array(self._columns, dtype=np.int32)
         model.a_matrix_.value_ = np.array(self._weights, dtype=np.double)
-        model.integrality_ = [highspy.HighsVarType.kInteger] * columns
+        whole, loose = highspy.HighsVarType.kInteger, highspy.HighsVarType.kContinuous
+        model.integrality_ = [loose if relaxed and one else whole for one in self.loose]
         return model
 
-    def _read(self, solver: Any) -> Solution | None:
+    def _read(self, solver: Any, relaxed: bool) -> Solution | None:
         if solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
             return Solution((), math.inf, math.inf, True)
         info = solver.getInfo()
         if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
             return None
-        values = tuple(round(value) for value in solver.getSolution().col_value)
+        values = tuple(
+            math.ceil(value - SLACK) if relaxed and loose else round(value)
+            for value, loose in zip(solver.getSolution().col_value, self.loose, strict=True)
+        )
         proven = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
         objective = info.objective_function_value
         return Solution(values, objective, objective if proven else info.mip_dual_bound, proven)
@@ -122,6 +140,12 @@ class QuietHighs(highspy.Highs):
     def enableCallbacks(self) -> None:
         self.setOptionValue("output_flag", False)
         super().enableCallbacks()
+
+
+def _start_from(solver: Any, start: Mapping[int, int]) -> None:
+    columns = np.array(sorted(start), dtype=np.int32)
+    values = np.array([start[column] for column in sorted(start)], dtype=np.double)
+    solver.setSolution(len(columns), columns, values)
 
 
 def _obey(solver: Any, deadline: Deadline) -> None:

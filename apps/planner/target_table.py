@@ -38,7 +38,7 @@ class TargetTable:
         self._example = [int(np.argmax(self._kind == number)) for number in range(len(kinds))]
         self._resource = np.array([room.node.gpu_resource for room in self._rooms], dtype=object)
         self._tightness = np.array([_tightness(room) for room in self._rooms], dtype=np.int64).reshape(-1, 4)
-        self._left: dict[str, Ints] = {"pods": _column(self._rooms, "pods", 1)}
+        self._left: dict[str, Ints] = {"pods": _column(self._rooms, "pods", MOST)}
         self._fitting_gpus: dict[int, Ints] = {}
         self._touched: set[int] = set()
 
@@ -71,6 +71,14 @@ class TargetTable:
             mask &= self._count_fitting(demand) >= demand.gpus
         return mask
 
+    def count_by_resources(self, demand: Demand, mask: Flags) -> Ints:
+        """By node under the mask: how many pods of the demand its resources suffice for, GPUs aside."""
+        self._refresh()
+        most: Ints = np.where(mask, self._left["pods"], 0)
+        for name, amount in demand.resources:
+            np.minimum(most, self._column(name, 0) // amount, out=most)
+        return np.maximum(most, 0) * mask
+
     def by_tightness(self, mask: Flags) -> Iterator[list[str]]:
         """The names under the mask, in groups of equally tight nodes: few idle GPUs first (a CPU pod goes
         off the GPU nodes, else beside GPUs that are taken), then little CPU, memory, few pods."""
@@ -100,7 +108,7 @@ class TargetTable:
             room = self._rooms[at]
             self._tightness[at] = _tightness(room)
             for name, column in self._left.items():
-                column[at] = _amount(room, name, 1 if name == "pods" else 0)
+                column[at] = _amount(room, name, MOST if name == "pods" else 0)
             for milli, counts in self._fitting_gpus.items():
                 counts[at] = _count_fitting(room, milli)
         self._touched.clear()
