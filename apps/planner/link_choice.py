@@ -11,22 +11,50 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import combinations
 
+from apps.planner.link_remainder import Remainder
+
 Weights = tuple[tuple[tuple[int, int], ...], ...]
 
 
-class Weighed:
-    """A matrix's weights, told apart by identity: what is found out about them is remembered with them."""
+BEST_RANK = 4
+REMAINDER_RANKS = (4, 3, 2)
+"""NVLink, one PCIe switch, one NUMA node: what lies farther apart is no reason to spare a group."""
+EXACT_UP_TO = 16
+MOST_STEPS, STEPS_BEYOND = 80_000, 2_000
+MOST_TIES = 13_000
+"""More than the groups of 8 out of 16."""
+MOST_REMEMBERED = 65_536
 
-    __slots__ = ("of", "__weakref__")
+
+class Weighed:
+    """A matrix's weights, told apart by identity: what is found out about them is remembered with them.
+
+    chosen: by the free GPUs as bits and the number wanted, the best group.
+    """
+
+    __slots__ = ("of", "chosen", "remainder", "__weakref__")
 
     def __init__(self, of: Weights) -> None:
         self.of = of
+        self.chosen: dict[tuple[int, int], tuple[int, ...]] = {}
+        self.remainder = Remainder(
+            {
+                rank: tuple(
+                    _bits(b for b, weight in enumerate(row) if b != a and weight[0] >= rank)
+                    for a, row in enumerate(of)
+                )
+                for rank in REMAINDER_RANKS
+            }
+        )
 
-
-BEST_RANK = 4
-EXACT_UP_TO = 16
-MOST_STEPS, STEPS_BEYOND = 80_000, 2_000
-MOST_TIES = 512
+    def choose(self, free: int, count: int) -> tuple[int, ...]:
+        """The best `count` of the free ones (bits; as many at least), ascending."""
+        known = self.chosen.get((free, count))
+        if known is None:
+            if len(self.chosen) >= MOST_REMEMBERED:
+                self.chosen.clear()
+            known = self.chosen[free, count] = _choose(self, _members(free), count)
+        return known
 
 
 class _Steps:
@@ -40,13 +68,9 @@ class _Steps:
         return self.left < 0
 
 
-@lru_cache(maxsize=65536)
-def choose(weighed: Weighed, free: tuple[int, ...], count: int, near_rank: int) -> tuple[int, ...]:
-    """The best `count` of the free ones.
-
-    Best worst link first, then most bandwidth, then the remainder that serves the largest power-of-two
-    request by the best links and by links of `near_rank`, then the lowest positions.
-    """
+def _choose(weighed: Weighed, free: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """Best worst link first, then most bandwidth, then the remainder that serves the most 8-, 4- and 2-GPU
+    requests, then the lowest positions."""
     rank = next((rank for rank in range(BEST_RANK, 0, -1) if largest(weighed, free, rank) >= count), 0)
     kinds = alike(weighed, free)
     if len(kinds) > EXACT_UP_TO:
@@ -61,11 +85,10 @@ def choose(weighed: Weighed, free: tuple[int, ...], count: int, near_rank: int) 
         return _largest_group(weighed, free, rank)[:count]
     if len(tied) == 1:
         return tied[0]
+    rest = _bits(free)
 
-    def worth(group: tuple[int, ...]) -> tuple[int, int, tuple[int, ...]]:
-        rest = tuple(one for one in free if one not in group)
-        by_best, by_near = largest(weighed, rest, BEST_RANK), largest(weighed, rest, near_rank)
-        return _power_of_two(by_best), _power_of_two(by_near), tuple(-one for one in group)
+    def worth(group: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        return weighed.remainder.worth(rest & ~_bits(group)), tuple(-one for one in group)
 
     return max(tied, key=worth)
 
@@ -168,8 +191,8 @@ def _bits(members: Iterator[int] | Sequence[int]) -> int:
     return found
 
 
-def _power_of_two(count: int) -> int:
-    return 1 << (count.bit_length() - 1) if count else 0
+def _members(bits: int) -> tuple[int, ...]:
+    return tuple(at for at in range(bits.bit_length()) if bits >> at & 1)
 
 
 def worst(weighed: Weighed, group: Sequence[int]) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from apps.planner.inventory import LinkClass, Node, Topology
-from apps.planner.link_choice import Weighed, choose, largest, worst
+from apps.planner.link_choice import Weighed, largest, worst
 
 Matrix = tuple[tuple[LinkClass, ...], ...]
 Codes = tuple[tuple[str, ...], ...]
@@ -87,19 +87,19 @@ def best_group(
 ) -> tuple[int, ...] | None:
     """The positions of `count` free GPUs that belong together, or None if no group meets `wanted`.
 
-    Best worst link first, then most bandwidth, then the remainder that still serves the
-    largest power-of-two requests, then the lowest positions.
+    Best worst link first, then most bandwidth, then the remainder that still serves the most requests for
+    8, 4 and 2 GPUs (closest links first), then the lowest positions.
     """
-    free = tuple(sorted(free_indexes))
-    if count <= 0 or len(free) < count:
+    free = 0
+    for at in free_indexes:
+        free |= 1 << at
+    if count <= 0 or free.bit_count() < count:
         return None
-    if not knows_links(node):
-        return None if wanted not in (None, LinkClass.NODE) else free[:count]
-    if count == 1 and len(free) == 1:
-        return free
-    assert node.topology is not None
-    weighed = _weighed(node.topology.links)
-    group = choose(weighed, free, count, RANK[LinkClass.NUMA])
+    weighed = None if node.topology is None else _weighed_of(node.topology)
+    if weighed is None or len(weighed.of) != len(node.gpus):
+        fallback = tuple(at for at in range(free.bit_length()) if free >> at & 1)[:count]
+        return None if wanted not in (None, LinkClass.NODE) else fallback
+    group = weighed.choose(free, count)
     if wanted in (None, LinkClass.NODE) or count == 1 or worst(weighed, group) >= RANK[wanted]:
         return group
     return None
@@ -113,10 +113,29 @@ def largest_group(node: Node, free_indexes: Iterable[int], link: LinkClass) -> i
     free = tuple(sorted(free_indexes))
     if link is LinkClass.NODE:
         return len(free)
-    if not knows_links(node):
+    weighed = None if node.topology is None else _weighed_of(node.topology)
+    if weighed is None or len(weighed.of) != len(node.gpus):
         return 0
-    assert node.topology is not None
-    return largest(_weighed(node.topology.links), free, RANK[link])
+    return largest(weighed, free, RANK[link])
+
+
+_SEEN: dict[int, tuple[Topology, Weighed | None]] = {}
+MOST_SEEN = 16_384
+
+
+def _weighed_of(topology: Topology) -> Weighed | None:
+    """None for a matrix that is not square. Asked for the same object again and again: a look by identity
+    spares comparing whole matrices; equal matrices share one `Weighed`."""
+    known = _SEEN.get(id(topology))
+    if known is not None and known[0] is topology:
+        return known[1]
+    if len(_SEEN) >= MOST_SEEN:
+        _SEEN.clear()
+    links = topology.links
+    is_square = all(len(row) == len(links) for row in links)
+    weighed = _weighed(links) if is_square else None
+    _SEEN[id(topology)] = (topology, weighed)
+    return weighed
 
 
 @lru_cache(maxsize=4096)

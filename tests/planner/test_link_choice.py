@@ -124,3 +124,38 @@ def test_words_of_other_makers_are_links_of_theirs():
     ]
     assert (kinds["MUL"], kinds["PCIE"]) == (LinkClass.PCIE_SWITCH, LinkClass.NODE)
     assert kinds["NA"] is kinds["ETH"] is LinkClass.UNKNOWN
+
+
+def remainder_by_trying(links, rest):
+    """How many 8-, 4- and 2-GPU groups at once, for each link class from the best on."""
+
+    def most(rest, rank, size):
+        groups = (
+            group
+            for group in combinations(rest, size)
+            if all(weigh(links, pair)[0] >= rank for pair in combinations(group, 2))
+        )
+        return max((1 + most(set(rest) - set(group), rank, size) for group in groups), default=0)
+
+    return tuple(most(rest, rank, size) for rank in (4, 3, 2) for size in (8, 4, 2))
+
+
+@settings(max_examples=40, deadline=None)
+@given(matrices(most=6), st.data())
+def test_among_equal_groups_the_one_that_leaves_most_for_the_next_is_taken(links, data):
+    free = sorted(data.draw(st.sets(st.integers(0, len(links) - 1), min_size=1)))
+    count = data.draw(st.integers(1, len(free)))
+
+    def worth(group):
+        rest = [one for one in free if one not in group]
+        return weigh(links, group), remainder_by_trying(links, rest), tuple(-one for one in group)
+
+    assert best_group(node_of(links), free, count) == max(combinations(free, count), key=worth)
+
+
+def test_two_gpus_come_from_the_broken_quad_and_not_from_a_whole_one():
+    links = tuple(
+        tuple("X" if a == b else "NV4" if a // 4 == b // 4 else "SYS" for b in range(16)) for a in range(16)
+    )
+    assert best_group(node_of(links), (0, 1, 2, 3, 4, 5, 6, 7, 10, 11), 2) == (10, 11)
+    assert best_group(node_of(links), (0, 1, 2, 3, 4, 5, 6, 10, 11), 1) == (4,)
