@@ -72,15 +72,6 @@ def read_pod(raw: Mapping[str, Any], surroundings: Surroundings) -> Pod:
     owner = controller_of(metadata)
     demand = read_demand(spec, namespace, labels, annotations, warn)
     devices = (*surroundings.devices, *read_devices(spec, annotations, warn))
-    controller = (clean(owner.get("kind"), 100), clean(owner.get("name"), 253))
-    protections = read_protections(
-        labels=labels,
-        annotations=annotations,
-        spec=spec,
-        owner=controller,
-        priority=whole(spec.get("priority")),
-        inherited=surroundings.protections,
-    )
     return Pod(
         uid=clean(metadata.get("uid"), 100),
         namespace=namespace,
@@ -95,15 +86,36 @@ def read_pod(raw: Mapping[str, Any], surroundings: Surroundings) -> Pod:
         devices=devices,
         workload=clean(owner.get("uid"), 100),
         owner_kind=clean(owner.get("kind"), 100),
-        protections=protections,
-        ties=read_ties(annotations=annotations, spec=spec, owner=controller),
         node_name=clean(spec.get("nodeName"), 253),
+        **_of_what_keeps_it(labels, annotations, spec, owner, surroundings),
         **_of_surroundings(surroundings),
         **_of_spec(spec, warn),
         **_of_status(status),
         **_of_our_names(labels, annotations, warn),
         warnings=(*warnings, *surroundings.warnings)[:MOST_WARNINGS],
     )
+
+
+def _of_what_keeps_it(
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str],
+    spec: Mapping[str, Any],
+    owner: Mapping[str, Any],
+    surroundings: Surroundings,
+) -> dict[str, Any]:
+    """Why nobody may move it without a waiver."""
+    controller = (clean(owner.get("kind"), 100), clean(owner.get("name"), 253))
+    return {
+        "protections": read_protections(
+            labels=labels,
+            annotations=annotations,
+            spec=spec,
+            owner=controller,
+            priority=whole(spec.get("priority")),
+            inherited=surroundings.protections,
+        ),
+        "ties": read_ties(annotations=annotations, spec=spec, owner=controller),
+    }
 
 
 def _of_surroundings(surroundings: Surroundings) -> dict[str, Any]:
