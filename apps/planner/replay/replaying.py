@@ -6,14 +6,15 @@ Pure: the caller reads files and clocks. Not in here: the policies' points, move
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from apps.planner.replay.arrivals import Draw, arrive
 from apps.planner.replay.asks import Ask, workload_of
+from apps.planner.replay.defragging import Crowd, Deadline, defragment
 from apps.planner.replay.demand_fit import DemandFit
 from apps.planner.replay.fgd import Fgd, FgdExact
-from apps.planner.replay.nodes import EmptyNode, NodeTable, Seat
+from apps.planner.replay.nodes import EmptyNode, NodeTable
 from apps.planner.replay.policies import SIMPLE, Policy
 from apps.planner.replay.scheduler import Scheduler
 from apps.planner.replay.usable import Usable
@@ -27,13 +28,22 @@ replay."""
 MOST_DECISIONS = 5_000_000
 
 
+def endless() -> bool:
+    """A deadline that never comes."""
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class ReplayRequest:
-    """file_order: the pods as they stand in the file, once, and ties go to the first node of the file."""
+    """file_order: the pods as they stand in the file, once, and ties go to the first node of the file.
+    defrag_every: after so many arrivals the planner makes room for what waits, with max_moves moves at most;
+    0 is never."""
 
     policy: str
     seed: int = 0
     file_order: bool = False
+    defrag_every: int = 0
+    max_moves: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +58,8 @@ class Noted:
 @dataclass(slots=True)
 class Replay:
     """noted: by mark; a mark that was not reached is missing. numerator: Σ counts × F in milli-GPU at the
-    end. seats: where each placed pod runs, in the order of arrival."""
+    end. failed: pods that do not run at the end. nodes: in the order that breaks ties, the rows of the seats
+    in `crowd`."""
 
     request: ReplayRequest
     capacity_milli: int
@@ -61,11 +72,18 @@ class Replay:
     used_milli: int = 0
     numerator: int = 0
     end: Noted = Noted(0.0, 0.0, 0.0)
-    seats: list[tuple[Ask, Seat]] = field(default_factory=list)
+    nodes: tuple[EmptyNode, ...] = ()
+    crowd: Crowd = field(default_factory=Crowd)
 
 
-def replay_trace(nodes: Sequence[EmptyNode], asks: Sequence[Ask], request: ReplayRequest) -> Replay:
-    """Raises ValueError, one sentence, where the request or the trace makes no replay."""
+def replay_trace(
+    nodes: Sequence[EmptyNode],
+    asks: Sequence[Ask],
+    request: ReplayRequest,
+    new_deadline: Callable[[], Deadline] = lambda: endless,
+) -> Replay:
+    """new_deadline: a deadline for each search for moves. Raises ValueError, one sentence, where the request
+    or the trace makes no replay."""
     policy_class = POLICIES.get(request.policy)
     if policy_class is None:
         raise ValueError(f"there is no policy {request.policy!r}; there are {', '.join(POLICIES)}")
@@ -74,19 +92,32 @@ def replay_trace(nodes: Sequence[EmptyNode], asks: Sequence[Ask], request: Repla
     workload = workload_of(asks)
     _refuse_endless(table, asks, request)
     scheduler = Scheduler(table, policy_class(table, workload), Draw(f"policy {request.seed}"))
-    replay = Replay(request, table.capacity_milli, workload.weight_total)
+    replay = Replay(request, table.capacity_milli, workload.weight_total, nodes=table.nodes)
     for ask in _order(asks, request, draw, table.capacity_milli):
-        seat = scheduler.place(ask)
-        replay.decisions += 1
-        replay.arrived_milli += ask.gpu_milli
-        if seat is None:
-            replay.failed += 1
-        else:
-            replay.seats.append((ask, seat))
-            replay.used_milli += ask.gpu_milli
+        _arrive(replay, scheduler, ask)
+        if request.defrag_every and replay.decisions % request.defrag_every == 0 and replay.crowd.waiting:
+            _defragment(replay, scheduler, new_deadline())
         _note_marks(replay, table, workload)
+    replay.failed = len(replay.crowd.waiting)
     replay.end, replay.numerator = _measure(table, workload)
     return replay
+
+
+def _arrive(replay: Replay, scheduler: Scheduler, ask: Ask) -> None:
+    seat = scheduler.place(ask)
+    replay.decisions += 1
+    replay.arrived_milli += ask.gpu_milli
+    if seat is None:
+        replay.crowd.waiting[replay.decisions] = ask
+    else:
+        replay.crowd.running[replay.decisions] = (ask, seat)
+        replay.used_milli += ask.gpu_milli
+
+
+def _defragment(replay: Replay, scheduler: Scheduler, deadline: Deadline) -> None:
+    outcome = defragment(scheduler, replay.crowd, replay.request.max_moves, deadline)
+    replay.moves += outcome.moves
+    replay.used_milli += outcome.started_milli
 
 
 def _order(asks: Sequence[Ask], request: ReplayRequest, draw: Draw, capacity: int) -> Iterator[Ask]:

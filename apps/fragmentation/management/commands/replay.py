@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import time
 from argparse import SUPPRESS, ArgumentParser
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from apps.clusters.answering import OfflineCommand
@@ -35,21 +37,57 @@ class Command(OfflineCommand):
             "--file-order", action="store_true",
             help="the pods once, as they stand in the file; ties go to the first node of the file",
         )  # fmt: skip
+        parser.add_argument(
+            "--defrag-every", metavar="N", type=int, default=0,
+            help="after so many arrivals, move pods to make room for those not placed; default: 0, never",
+        )  # fmt: skip
+        parser.add_argument("--max-moves", metavar="K", type=int, default=50, help="each time; default: 50")
+        parser.add_argument(
+            "--seconds", type=float, default=10.0, help="for each search for moves; default: 10"
+        )
         parser.add_argument("--json", action="store_true", help="answer in JSON on standard output")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        request = ReplayRequest(options["policy"], options["seed"], options["file_order"])
+        request = ReplayRequest(
+            policy=options["policy"],
+            seed=options["seed"],
+            file_order=options["file_order"],
+            defrag_every=_not_negative(options, "defrag_every"),
+            max_moves=_not_negative(options, "max_moves"),
+        )
+        seconds = _not_negative(options, "seconds")
         nodes, asks = read_trace(options["nodes"], options["pods"])
-        started = time.process_time()
-        try:
-            replay = replay_trace(nodes, asks, request)
-        except ValueError as error:
-            raise bad_input(str(error)) from error
-        answer = replay_to_dict(replay, time.process_time() - started)
+        replay, answer = _replay(nodes, asks, request, seconds)
+        without: Replay | None = None
+        if request.defrag_every:
+            without, plain = _replay(nodes, asks, replace(request, defrag_every=0), seconds)
+            answer["allocated_percent_without_moves"] = plain["allocated_percent"]
+            answer["failed_without_moves"] = without.failed
         if options["json"]:
             self.stdout.write(json.dumps(answer))
         else:
-            self.tell(as_text(replay, answer))
+            self.tell(as_text(replay, answer, without))
+
+
+def _not_negative(options: dict[str, Any], name: str) -> Any:
+    if not options[name] >= 0:
+        raise bad_input(f"--{name.replace('_', '-')} must be 0 or more, not {options[name]}")
+    return options[name]
+
+
+def _replay(
+    nodes: tuple[EmptyNode, ...], asks: tuple[Ask, ...], request: ReplayRequest, seconds: float
+) -> tuple[Replay, dict[str, object]]:
+    def new_deadline() -> Callable[[], bool]:
+        end = time.monotonic() + seconds
+        return lambda: time.monotonic() >= end
+
+    started = time.process_time()
+    try:
+        replay = replay_trace(nodes, asks, request, new_deadline)
+    except ValueError as error:
+        raise bad_input(str(error)) from error
+    return replay, replay_to_dict(replay, time.process_time() - started)
 
 
 def read_trace(nodes: str, pods: str) -> tuple[tuple[EmptyNode, ...], tuple[Ask, ...]]:
@@ -89,16 +127,23 @@ def replay_to_dict(replay: Replay, seconds: float) -> dict[str, object]:
     }
 
 
-def as_text(replay: Replay, answer: dict[str, object]) -> str:
-    order = "file order" if replay.request.file_order else f"seed {replay.request.seed}"
+def as_text(replay: Replay, answer: dict[str, object], without: Replay | None = None) -> str:
+    request = replay.request
+    order = "file order" if request.file_order else f"seed {request.seed}"
+    speed = f"{answer['decisions_per_second']} decisions per second"
+    lines = [
+        f"{request.policy}, {order}: {replay.decisions} pods arrived, {replay.failed} not placed ({speed})"
+    ]
+    lines += _states(replay)
+    if without is not None:
+        lines.append(f"With {replay.moves} moves. Without, {without.failed} are not placed:")
+        lines += _states(without)
+    return "\n".join(lines)
+
+
+def _states(replay: Replay) -> list[str]:
     states = [(f"{mark} % arrived", replay.noted[mark]) for mark in MARKS if mark in replay.noted]
-    return "\n".join(
-        [
-            f"{replay.request.policy}, {order}: {replay.decisions} pods arrived, {replay.failed} not placed "
-            f"({answer['decisions_per_second']} decisions per second)",
-            *(_line(name, noted) for name, noted in [*states, ("at the end", replay.end)]),
-        ]
-    )
+    return [_line(name, noted) for name, noted in [*states, ("at the end", replay.end)]]
 
 
 def _line(name: str, noted: Noted) -> str:
