@@ -12,7 +12,7 @@ TABLES = {"mig.catalogue", "mig.models"}
 """Rows of NVIDIA's placement tables, and by which names a model goes: data, with their sources."""
 CHECKERS = sorted(PLANNER.glob("verification*.py")) + [PLANNER / "outcome.py"]
 OTHERS = sorted(set(PLANNER.rglob("*.py")) - set(CHECKERS) - set((PLANNER / "replay").rglob("*.py")))
-"""Who plans. The replay of traces makes no plans: it asks for them and has them checked, as the console does."""
+"""Who plans. The replay of traces makes no plans: it asks for them and has them checked, like the console."""
 CHECKER = re.compile(r"^\s*(from|import) apps\.planner(\.| import .*)(verification|outcome)", re.MULTILINE)
 
 
