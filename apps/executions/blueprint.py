@@ -2,7 +2,8 @@
 
 Order: cordons of the nodes to be freed or relaid; GPUs that nobody uses are cut anew; a hold for every move
 (all before the first eviction); relaid nodes that moves land on are opened; each move's own steps by wave;
-GPUs that the moves drained are cut anew; then what happens to the nodes that are still cordoned.
+GPUs that the moves drained are cut anew; pods that give way leave; then what happens to the nodes that are
+still cordoned.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 from apps.executions import names
 from apps.executions.states import StepKind
-from apps.planner.plan import Goal, Move, Plan
+from apps.planner.plan import Goal, Move, Plan, Preemption
 from apps.planner.resources import asks_gpu, is_device_resource
 from apps.planner.snapshot import Snapshot
 
@@ -57,6 +58,8 @@ def draft_steps(
     for move in sorted(plan.moves, key=lambda move: (move.wave, move.order)):
         drafts.extend(_move_step(kind, move, moves[move.order]) for kind in MOVE_KINDS)
     drafts.extend(draft for draft in relaid if not draft.params["before_moves"])
+    for one in sorted(plan.preemptions, key=lambda one: one.order):
+        drafts.extend(_preemption_steps(one, plan, picture))
     handed = _hand_overs(plan, picture, nodes)
     drafts.extend(handed)
     kept = {draft.params["node"] for draft in handed}
@@ -126,6 +129,26 @@ def _move_params(move: Move, picture: Snapshot, owned: str) -> dict[str, Any]:
         "steering": steering,
         "webhook": names.webhook_name(steering),
     }
+
+
+def _preemption_steps(one: Preemption, plan: Plan, picture: Snapshot) -> list[StepDraft]:
+    """It may save its work first, as a moved pod may."""
+    pod = picture.pods[one.pod_uid]
+    waiting = [picture.pods[hand.pod_uid] for hand in plan.hand_overs if hand.node == one.node]
+    params = {
+        "pod": pod.key,
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "uid": pod.uid,
+        "source": one.node,
+        "source_uid": picture.nodes[one.node].uid,
+        "requests": dict(pod.requests),
+        "priority": pod.priority,
+        "workload_uid": pod.workload,
+        "for": _listed(list(dict.fromkeys(other.gang or other.key for other in waiting))),
+    }
+    kinds = (StepKind.CHECKPOINT, StepKind.PREEMPT_POD)
+    return [StepDraft(kind, f"pod {pod.key}", params) for kind in kinds]
 
 
 def _hand_overs(plan: Plan, picture: Snapshot, cordoned: list[str]) -> list[StepDraft]:

@@ -2,7 +2,8 @@
 
 RUNNING       everything whose predecessors are finished: cordons, GPUs that nobody uses are relaid, then all
               holds, nodes that moves land on are opened again, the moves wave by wave, GPUs that the moves
-              drained are relaid, then the hand-overs. The release of freed nodes comes after verification.
+              drained are relaid, then pods give way, then the hand-overs. The release of freed nodes comes
+              after verification.
 PAUSED, NEEDS_HUMAN, CANCELLING   only moves in flight, so that no evicted pod waits behind our gate
 CANCELLING (nothing in flight) and ROLLING_BACK   what was done is undone, last first
 """
@@ -74,11 +75,22 @@ def steps_to_run(ledger: Ledger) -> list[Step]:
             return first
     moving = [step for step in open_steps if step.move]
     if not moving:
-        relaid = [step for step in open_steps if step.kind == StepKind.RECONFIGURE_MIG]
-        return relaid or open_steps
+        return _after_moves(open_steps)
     wave = min(step.wave for step in moving)
     moves = sorted({step.move for step in moving if step.wave == wave})
     return [_next_of(ledger, move) for move in moves]
+
+
+AFTER_MOVES = (StepKind.RECONFIGURE_MIG, StepKind.CHECKPOINT, StepKind.PREEMPT_POD)
+"""One kind after the other: no pod gives way before all that do have saved their work."""
+
+
+def _after_moves(open_steps: list[Step]) -> list[Step]:
+    for kind in AFTER_MOVES:
+        first = [step for step in open_steps if step.kind == kind]
+        if first:
+            return first
+    return open_steps
 
 
 PREPARING = (StepKind.CORDON_NODE, StepKind.RECONFIGURE_MIG, StepKind.HOLD_TARGET, StepKind.RELEASE)
@@ -108,7 +120,12 @@ def is_in_flight(ledger: Ledger, move: int) -> bool:
 def is_unsettled(step: Step) -> bool:
     """An eviction that was sent, or may have been, and whose effect has not been looked at yet."""
     was_sent = "evict" in step.observed.get("sent", [])
-    return step.kind == StepKind.EVICT_POD and was_sent and not is_finished(step)
+    return step.kind in (StepKind.EVICT_POD, StepKind.PREEMPT_POD) and was_sent and not is_finished(step)
+
+
+def preemptions_to_settle(ledger: Ledger) -> list[Step]:
+    """Pods that give way and whose eviction went out, or may have."""
+    return [step for step in ledger.steps if step.kind == StepKind.PREEMPT_POD and is_unsettled(step)]
 
 
 def steps_to_drop(ledger: Ledger, *, keep_landing: bool) -> list[Step]:
@@ -124,6 +141,7 @@ def steps_to_drop(ledger: Ledger, *, keep_landing: bool) -> list[Step]:
         and step.state != StepState.COMPENSATING
         and (step.kind not in UNDONE_KINDS or step.state == StepState.PENDING)
         and (step.move not in flying or not step.move or _waits_for_person(step))
+        and not (keep_landing and step in preemptions_to_settle(ledger))
     ]
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from django.db import connection
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from apps.clusters.models import Cluster
 from apps.executions import ledger
@@ -29,8 +29,14 @@ from apps.plans.policies import FREEZE, KILL_SWITCH, Ban, ban_of, policy_of
 from apps.plans.services import lock_policy
 
 State = ExecutionState
-BEGINNING = (StepKind.HOLD_TARGET, StepKind.CHECKPOINT, StepKind.STEER, StepKind.EVICT_POD)
-"""Steps of a move up to its eviction; what follows lands a pod that has left already."""
+BEGINNING = (
+    StepKind.HOLD_TARGET,
+    StepKind.CHECKPOINT,
+    StepKind.STEER,
+    StepKind.EVICT_POD,
+    StepKind.PREEMPT_POD,
+)
+"""Steps of a pod up to its eviction; what follows lands one that has left already."""
 TURNS_LOCK = 7_340_211
 """Class of the advisory locks under which evictions on one cluster are counted."""
 
@@ -163,24 +169,35 @@ def record_intent(
 
 
 def evictions_in_flight(cluster: Cluster) -> QuerySet[Step]:
-    """Evictions that went out, or may have, and whose replacement does not stand yet, of all executions."""
+    """Evictions that went out, or may have, and whose replacement does not stand yet (or, of a preemption,
+    whose pod has not gone yet), of all executions."""
     landing = Step.objects.filter(
         execution=OuterRef("execution"), move=OuterRef("move"), kind=StepKind.AWAIT_REPLACEMENT
     )
     dropped = (StepState.SUPERSEDED, StepState.FAILED)
     return (
         Step.objects.filter(
-            kind=StepKind.EVICT_POD, execution__plan__cluster=cluster, observed__sent__contains=["evict"]
+            kind__in=(StepKind.EVICT_POD, StepKind.PREEMPT_POD),
+            execution__plan__cluster=cluster,
+            observed__sent__contains=["evict"],
         )
         .exclude(execution__state__in=TERMINAL)
         .exclude(state__in=dropped)
-        .filter(Exists(landing.exclude(state__in=FINISHED)))
+        .filter(
+            Q(Exists(landing.exclude(state__in=FINISHED)), kind=StepKind.EVICT_POD)
+            | Q(~Q(state__in=FINISHED), kind=StepKind.PREEMPT_POD)
+        )
     )
 
 
 def _why_protected(step: Step, policy: ClusterPolicy) -> Decision | None:
-    if not step.move or step.kind not in BEGINNING:
+    if step.kind not in BEGINNING:
         return None
+    if step.kind == StepKind.PREEMPT_POD and not policy.may_preempt:
+        return stop(
+            f"Pod {step.params['pod']} must not be preempted: the policy allows no preemption.",
+            "Cancel this execution and ask for a new plan; this pod was not evicted.",
+        )
     reason = why_protected(step.params["namespace"], policy.protected_namespaces)
     if not reason:
         return None

@@ -29,7 +29,7 @@ from apps.kube import errors
 from apps.kube.gateway import NODES, PODS, PRIORITY_CLASSES, WEBHOOKS, Gateway, Json, Kind
 from apps.kube.object_store import list_kept
 from apps.planner.movability import MovabilityRules
-from apps.planner.plan import Move, Plan
+from apps.planner.plan import Move, Plan, Preemption
 from apps.planner.plan_json import digest
 from apps.planner.snapshot import Snapshot
 from apps.planner.staleness import what_changed
@@ -104,12 +104,27 @@ def why_not_here(plan: Plan, picture: Snapshot) -> list[str]:
             reasons.append(f"{pod.key} has a system priority: no hold can rank as high.")
         if not target.hostname or hostnames[target.hostname] > 1:
             reasons.append(f"Node {target.name} has no hostname label of its own to pin a pod to.")
+    reasons += why_not_preempt(plan, picture)
     for hand_over in plan.hand_overs:
         waiting = picture.pods[hand_over.pod_uid]
         if waiting.scheduler != "default-scheduler" or waiting.gates:
             reasons.append(f"{waiting.key} waits for another scheduler or gate: it cannot be handed a node.")
     missing = [name for name in cordoned_nodes(plan) if name not in picture.nodes]
     return [*dict.fromkeys(reasons), *(f"Node {name} is gone." for name in missing)]
+
+
+def why_not_preempt(plan: Plan, picture: Snapshot) -> list[str]:
+    """What stands against letting these pods give way: the room of each must be kept for whom it is made."""
+    kept, reasons = cordoned_nodes(plan), []
+    for one in plan.preemptions:
+        pod = picture.pods[one.pod_uid]
+        if one.node not in kept:
+            reasons.append(f"{pod.key} must not be preempted: {one.node} cannot be kept for what waits.")
+        starting = [picture.pods[hand.pod_uid] for hand in plan.hand_overs if hand.node == one.node]
+        if all(pod.priority >= other.priority for other in starting):
+            reasons.append(f"{pod.key} must not be preempted: it is no less important than what waits.")
+        reasons += [f"{pod.key} must not be preempted: {reason}" for reason in pod.protections]
+    return reasons
 
 
 def run_dry_runs(*, version_id: int) -> list[DryRun]:
@@ -170,7 +185,7 @@ def _dry_runs(version: PlanVersion, plan: Plan, picture: Snapshot, gateway: Gate
     now = ledger.database_time()
     returning = returning_moves(version.plan.cluster, plan, now)
     found = []
-    for move in plan.moves:
+    for move in _leaving(plan):
         if move.pod_uid in returning:
             allowed, message = False, returning[move.pod_uid]
         else:
@@ -185,7 +200,11 @@ def _dry_runs(version: PlanVersion, plan: Plan, picture: Snapshot, gateway: Gate
     return found
 
 
-def _ask_eviction(gateway: Gateway, move: Move) -> tuple[bool, str]:
+def _leaving(plan: Plan) -> list[Move | Preemption]:
+    return [*plan.moves, *plan.preemptions]
+
+
+def _ask_eviction(gateway: Gateway, move: Move | Preemption) -> tuple[bool, str]:
     namespace, _, name = move.pod.partition("/")
     try:
         gateway.evict_pod(namespace, name, uid=move.pod_uid, dry_run=True)
@@ -199,7 +218,7 @@ def _ask_eviction(gateway: Gateway, move: Move) -> tuple[bool, str]:
 def _budget_sums(plan: Plan, picture: Snapshot) -> dict[str, str]:
     """For pods under a budget that cannot lose all of the plan's pods at once: a sentence."""
     rules = MovabilityRules(picture)
-    pods = [picture.pods[move.pod_uid] for move in plan.moves if move.pod_uid in picture.pods]
+    pods = [picture.pods[one.pod_uid] for one in _leaving(plan) if one.pod_uid in picture.pods]
     over = {pod.uid: rules.budgets_of(pod) for pod in pods}
     wanted = Counter(budget.uid for budgets in over.values() for budget in budgets)
     told = {}

@@ -144,6 +144,11 @@ def claimed_subjects(cluster: str, plan: PlannerPlan) -> Iterable[str]:
         yield f"{cluster}:node:{move.target_uid or move.target}"
         if move.workload_uid:
             yield f"{cluster}:workload:{move.workload_uid}"
+    for given in plan.preemptions:
+        yield f"{cluster}:pod:{given.pod_uid}"
+        yield f"{cluster}:node:{given.node_uid or given.node}"
+        if given.workload_uid:
+            yield f"{cluster}:workload:{given.workload_uid}"
     for one in plan.reconfigurations:
         yield f"{cluster}:node:{one.node_uid or one.node}"
     for hand_over in plan.hand_overs:

@@ -126,7 +126,8 @@ STEP_ALLOWED: dict[StepState, set[StepState]] = {
 
 
 class StepKind(models.TextChoices):
-    """In the order in which an execution walks them: nodes, then each move, then the freed nodes. GPUs are
+    """In the order in which an execution walks them: nodes, then each move, then the pods that give way, then
+    the freed nodes. GPUs are
     cut anew before the moves (where nobody uses them) or after them (where the moves drain them)."""
 
     CORDON_NODE = "cordon_node"
@@ -138,3 +139,4 @@ class StepKind(models.TextChoices):
     HAND_OVER = "hand_over"
     RELEASE = "release"
     RECONFIGURE_MIG = "reconfigure_mig", "Reconfigure MIG"
+    PREEMPT_POD = "preempt_pod"

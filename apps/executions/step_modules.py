@@ -13,6 +13,7 @@ from apps.executions.steps import (
     evict_pod,
     hand_over,
     hold_target,
+    preempt_pod,
     reconfigure_mig,
     release,
     release_cordon,
@@ -29,6 +30,7 @@ MODULES: dict[str, ModuleType] = {
     StepKind.HAND_OVER: hand_over,
     StepKind.RELEASE: release,
     StepKind.RECONFIGURE_MIG: reconfigure_mig,
+    StepKind.PREEMPT_POD: preempt_pod,
 }
 
 

@@ -99,6 +99,9 @@ def settle_eviction(context: Context, step: Step, *, drop: bool) -> bool:
         return _record(context, step, decision)
     if not drop:
         return False
+    if decision.seen.get("evicted"):
+        ledger.record_end(context.lease, step, StepState.VERIFIED, decision.reason, decision.seen)
+        return True
     ledger.record_end(context.lease, step, StepState.SUPERSEDED, "stopped before the pod was evicted", {})
     return True
 

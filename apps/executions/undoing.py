@@ -13,6 +13,7 @@ from apps.executions.flow import (
     is_relaying,
     is_unsettled,
     next_to_undo,
+    preemptions_to_settle,
     steps_to_drop,
     steps_to_land,
 )
@@ -27,6 +28,7 @@ def land(context: Context) -> bool:
     book = Ledger(context.steps)
     flying = steps_to_land(book)
     evictions = [step for step in flying if step.kind == StepKind.EVICT_POD]
+    evictions += preemptions_to_settle(book)
     # While paused, an eviction that did not go out stays as it is: it may be sent after resuming. The moves
     # beside it are landed all the same.
     drop = context.execution.state == ExecutionState.CANCELLING
@@ -47,7 +49,9 @@ def cancel(context: Context) -> bool:
         return True  # that step is dropped on the next turn: nobody is asked twice
     book = Ledger(context.steps)
     _drop(context, steps_to_drop(book, keep_landing=True))
-    return False if steps_to_land(book) else _undo_next(reload(context))
+    if steps_to_land(book) or preemptions_to_settle(book):
+        return False
+    return _undo_next(reload(context))
 
 
 def roll_back(context: Context) -> bool:
@@ -79,7 +83,8 @@ def _undo_next(context: Context) -> bool:
 
 def _close(context: Context) -> None:
     execution = context.execution
-    gone = [step for step in context.steps if step.kind == StepKind.EVICT_POD]
+    kinds = (StepKind.EVICT_POD, StepKind.PREEMPT_POD)
+    gone = [step for step in context.steps if step.kind in kinds]
     moved = [step.params["pod"] for step in gone if step.state == StepState.VERIFIED]
     words = f"Evicted, which cannot be undone: {len(moved)}." if moved else "No pod was moved."
     kept = [step.params["node"] for step in context.steps if _keeps_layout(step)]

@@ -27,6 +27,7 @@ def what_changed(plan: Plan, before: Snapshot | None, now: Snapshot) -> list[str
     """
     sentences = [
         *_changed_pods(plan, before, now),
+        *_changed_preempted(plan, now),
         *_changed_nodes(plan, before, now),
         *_changed_layouts(plan, before, now),
         *_newcomers_on_freed_nodes(plan, before, now),
@@ -51,6 +52,19 @@ def _changed_pods(plan: Plan, before: Snapshot | None, now: Snapshot) -> Iterato
             yield f"{move.pod} runs on {pod.node_name}, not on {move.source} {where}"
         else:
             yield from _changed_terms(move, before.pods.get(move.pod_uid) if before else None, pod)
+
+
+def _changed_preempted(plan: Plan, now: Snapshot) -> Iterator[str]:
+    for one in plan.preemptions:
+        where = f"(preemption {one.order})"
+        pod = now.pods.get(one.pod_uid)
+        if pod is None or pod.terminating or not pod.is_holding:
+            yield f"{one.pod} is gone or ending {where}"
+        elif pod.node_name != one.node:
+            yield f"{one.pod} runs on {pod.node_name}, not on {one.node} {where}"
+        elif pod.priority > one.priority:
+            yield f"{one.pod} has a higher priority than planned {where}"
+        yield from _identity(one.node, one.node_uid, now)
 
 
 def _changed_terms(move: Move, old: Pod | None, new: Pod) -> Iterator[str]:

@@ -50,6 +50,7 @@ KIND_WORDS: Mapping[str, str] = {
     StepKind.EVICT_POD: "Evict",
     StepKind.AWAIT_REPLACEMENT: "Replacement",
     StepKind.RECONFIGURE_MIG: "Cut anew",
+    StepKind.PREEMPT_POD: "Preempt",
     StepKind.HAND_OVER: "Hand over",
     StepKind.RELEASE: "Release",
 }
@@ -61,7 +62,14 @@ MOVE_KINDS = (
     StepKind.AWAIT_REPLACEMENT,
     StepKind.RELEASE,
 )
-NODE_KINDS = (StepKind.CORDON_NODE, StepKind.RECONFIGURE_MIG, StepKind.HAND_OVER, StepKind.RELEASE)
+NODE_KINDS = (
+    StepKind.CORDON_NODE,
+    StepKind.RECONFIGURE_MIG,
+    StepKind.CHECKPOINT,
+    StepKind.PREEMPT_POD,
+    StepKind.HAND_OVER,
+    StepKind.RELEASE,
+)
 DONE = {StepState.VERIFIED, StepState.SUPERSEDED, StepState.COMPENSATED}
 UNDER_WAY = {StepState.INTENT, StepState.ISSUED, StepState.COMPENSATING}
 STUCK = {StepState.BLOCKED, StepState.FAILED}

@@ -45,7 +45,9 @@ def _nodes_left(plan: Plan) -> tuple[str, str]:
 
 
 def _steps_too_many(plan: Plan, what: str, doing: str) -> tuple[str, str]:
-    done = len(plan.reconfigurations) if plan.goal is Goal.MIG else len(plan.moves)
+    done = len(plan.reconfigurations)
+    if plan.goal is not Goal.MIG:
+        done = len(plan.moves) + len(plan.preemptions)
     bound = int(plan.lower_bound + 1 - 1e-9)
     if plan.proven_optimal:
         return "Proven optimal", f"no plan does it with fewer {what}s {doing}".rstrip()

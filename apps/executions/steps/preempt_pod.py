@@ -1,0 +1,77 @@
+"""Step ``preempt_pod``: an approved pod gives way to a more important one, and nothing is kept for it.
+
+Sent only while our cordon keeps its node for whom it makes room, and the pod is the one that was approved. By
+the Eviction API, so under its disruption budgets, with its UID as a precondition and its own grace period.
+Verified when the pod is gone: what its owner makes instead waits in the queue. It cannot be undone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from apps.executions.context import Context
+from apps.executions.decisions import Decision, act, done, moot, stop, wait_long
+from apps.executions.models import Step
+from apps.executions.sightings import is_finished, is_leaving, node_of, owner_uid, uid
+from apps.executions.spare import requests_of
+from apps.executions.states import StepKind
+from apps.executions.steps import cordon_node
+from apps.kube.gateway import PODS
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """node_changed: why the node is no longer kept for whom the pod makes room, "" if it is."""
+
+    pod: Json | None
+    node_changed: str = ""
+
+
+def observe(context: Context, step: Step) -> Facts:
+    params = step.params
+    pod = context.gateway.get_object(PODS, params["name"], namespace=params["namespace"])
+    cordons = [s for s in context.steps if s.kind == StepKind.CORDON_NODE]
+    mine = next((s for s in cordons if s.params["node_uid"] == params["source_uid"]), None)
+    if mine is None:
+        return Facts(pod, f"Node {params['source']} is not kept by this execution.")
+    return Facts(pod, cordon_node.what_changed(context, mine))
+
+
+def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
+    pod, params = facts.pod, step.params
+    is_sent = "evict" in step.observed.get("sent", [])
+    if pod is None or uid(pod) != params["uid"]:
+        return done("the pod is gone", evicted=True) if is_sent else moot("the pod left by itself")
+    if is_finished(pod):
+        return moot("the pod finished by itself: its room is free")
+    if is_leaving(pod):
+        return wait_long("the pod ends, in its own grace period", evicted=is_sent)
+    changed = _what_changed(params, pod) or facts.node_changed
+    if changed:
+        return stop(changed, "Cancel this execution and make a new plan; this pod was not evicted.")
+    return act("evict", f"evict {params['pod']} from {params['source']}: it gives way to {params['for']}")
+
+
+def _what_changed(params: Json, pod: Json) -> str:
+    """Whether it still is the pod that was approved, in a sentence if not."""
+    if node_of(pod) != params["source"]:
+        return f"Pod {params['pod']} is on {node_of(pod) or 'no node'}, not on {params['source']}."
+    if owner_uid(pod) != params["workload_uid"]:
+        return f"Pod {params['pod']} belongs to another owner than when the plan was approved."
+    if int(pod["spec"].get("priority") or 0) > params["priority"]:
+        return f"Pod {params['pod']} has a higher priority than when the plan was approved."
+    wanted = {key: amount for key, amount in requests_of(pod).items() if amount}
+    if wanted != {key: amount for key, amount in params["requests"].items() if amount}:
+        return f"Pod {params['pod']} asks for other resources than when the plan was approved."
+    return ""
+
+
+def decide_undo(step: Step, facts: Facts) -> Decision:
+    return done("an eviction cannot be undone")
+
+
+def apply(context: Context, step: Step, decision: Decision) -> None:
+    context.gateway.evict_pod(step.params["namespace"], step.params["name"], uid=step.params["uid"])

@@ -1,0 +1,197 @@
+"""Pods that give way to more important ones: their step, its place among the others, and the whole story."""
+
+from dataclasses import replace
+
+import pytest
+
+from apps.executions import services
+from apps.executions.blueprint import draft_steps
+from apps.executions.decisions import Verdict
+from apps.executions.flow import Ledger, steps_to_drop, steps_to_run
+from apps.executions.models import Step
+from apps.executions.preflight import why_not_here
+from apps.executions.services import claimed_subjects
+from apps.executions.states import ExecutionState, StepKind, StepState
+from apps.executions.steps import preempt_pod
+from apps.planner.defrag import plan_unlock
+from apps.planner.plan import HandOver, Preemption
+from apps.planner.staleness import what_changed
+from apps.plans import services as services_of_plans
+from tests.executions import things
+from tests.executions.test_stories import carry, carry_until, contender, has_sent
+from tests.plans.situations import person, picture, plan_of_one_move, pod
+
+
+def scene(**victim):
+    """ml/low gives way on node-c to ml/big, while ml/lora moves off node-a."""
+    low = pod("low", "node-c", 8, **victim)
+    big = pod("big", "", 8, phase="Pending", ready=False, priority=1000)
+    plan = plan_of_one_move(
+        preemptions=(Preemption(1, low.uid, low.key, "node-c", 8, 0, 60.0, "it ranks lower", low.workload),),
+        hand_overs=(HandOver(big.uid, big.key, "node-c"),),
+        unlocked=("ml/big",),
+    )
+    return plan, picture(pods=[pod("lora", "node-a", 1), pod("train", "node-b", 7), low, big])
+
+
+def test_it_saves_its_work_and_leaves_after_the_moves_and_before_the_hand_over():
+    plan, seen = scene()
+    drafts = draft_steps(plan, seen, owned="7-ab")
+    after = [draft.kind for draft in drafts if not draft.move]
+    assert after[-4:] == [
+        StepKind.CHECKPOINT,
+        StepKind.PREEMPT_POD,
+        StepKind.HAND_OVER,
+        StepKind.RELEASE,
+    ]
+    assert [draft.target for draft in drafts if draft.kind == StepKind.CORDON_NODE] == [
+        "node node-a",
+        "node node-c",
+    ]
+    assert "east:pod:uid-low" in set(claimed_subjects("east", plan))
+
+
+def test_it_goes_only_when_all_moves_have_landed_and_the_hand_over_waits_for_it():
+    def walk(**states):
+        kinds = ("release", "checkpoint", "preempt_pod", "hand_over")
+        return [
+            things.step(kind, state=states.get(kind, StepState.PENDING), move=1 if kind == "release" else 0)
+            for kind in kinds
+        ]
+
+    done = StepState.VERIFIED
+    assert [step.kind for step in steps_to_run(Ledger(walk()))] == ["release"]
+    assert [step.kind for step in steps_to_run(Ledger(walk(release=done)))] == ["checkpoint"]
+    gone = {"release": done, "checkpoint": done}
+    assert [step.kind for step in steps_to_run(Ledger(walk(**gone)))] == ["preempt_pod"]
+    assert [step.kind for step in steps_to_run(Ledger(walk(**gone, preempt_pod=done)))] == ["hand_over"]
+
+
+def test_an_eviction_that_may_have_gone_out_is_settled_before_its_step_is_dropped():
+    sent = things.step("preempt_pod", state=StepState.INTENT, move=0, sent=["evict"])
+    unsent = things.step("preempt_pod", move=0)
+    book = Ledger([sent, unsent])
+    assert steps_to_drop(book, keep_landing=True) == [unsent]
+    assert steps_to_drop(book, keep_landing=False) == [sent, unsent]
+
+
+PARAMS = {"pod": "work/lora-1", "name": "lora-1", "namespace": "work", "uid": "uid-lora-1", "for": "ml/big"}
+PARAMS |= {"source": "node-a", "source_uid": "uid-node-a", "workload_uid": "uid-rs", "priority": 0}
+
+
+def look(found, *, changed="", sent=(), **facts):
+    requests = preempt_pod.requests_of(found) if found is not None else {}
+    step = things.step("preempt_pod", move=0, sent=sent, **{**PARAMS, "requests": requests, **facts})
+    return preempt_pod.decide(step, preempt_pod.Facts(found, changed), late=False)
+
+
+def test_only_the_approved_pod_on_a_node_that_is_kept_is_evicted():
+    running = things.pod(on="node-a")
+    assert (look(running, uid=running["metadata"]["uid"]).verdict) == Verdict.ACT
+    known = {"uid": running["metadata"]["uid"]}
+    assert look(running, **known, changed="Node node-a is uncordoned.").verdict == Verdict.STOP
+    assert look(running, **known, source="node-b").verdict == Verdict.STOP
+    assert look(running, **known, workload_uid="uid-other").verdict == Verdict.STOP
+    assert look(running, **known, priority=-1).verdict == Verdict.STOP
+    assert look(running, uid="uid-of-another").verdict == Verdict.MOOT
+    assert look(None).verdict == Verdict.MOOT
+
+
+def test_it_is_done_when_the_pod_is_gone_and_not_while_it_still_ends():
+    ending = things.pod(on="node-a")
+    ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    waits = look(ending, uid=ending["metadata"]["uid"], sent=["evict"])
+    assert (waits.verdict, waits.is_patient, waits.seen) == (Verdict.WAIT, True, {"evicted": True})
+    assert look(None, sent=["evict"]).verdict == Verdict.DONE
+
+
+def test_a_preflight_refuses_what_could_not_be_kept_or_is_no_less_important(settings):
+    settings.STEERING_URL = "https://127.0.0.1:1"
+    assert why_not_here(*scene()) == []
+    plan, seen = scene(priority=1000)
+    assert why_not_here(plan, seen) == [
+        "ml/low must not be preempted: it is no less important than what waits."
+    ]
+    plan, seen = scene(protections=("it may not be disturbed",))
+    assert "ml/low must not be preempted: it may not be disturbed" in why_not_here(plan, seen)
+    plan, seen = scene()
+    taken = replace(plan, moves=(replace(plan.moves[0], target="node-c"),))
+    assert "ml/low must not be preempted: node-c cannot be kept for what waits." in why_not_here(taken, seen)
+
+
+def test_a_pod_that_is_gone_moved_or_rose_makes_the_plan_stale():
+    plan, seen = scene()
+    assert what_changed(plan, seen, seen) == []
+    low = seen.pods["uid-low"]
+    for other, words in (
+        (replace(low, terminating=True), "ml/low is gone or ending (preemption 1)"),
+        (replace(low, node_name="node-a"), "ml/low runs on node-a, not on node-c (preemption 1)"),
+        (replace(low, priority=5), "ml/low has a higher priority than planned (preemption 1)"),
+    ):
+        assert words in what_changed(plan, seen, seen.with_pods([other]))
+
+
+@pytest.fixture
+def preempting(stage, monkeypatch):
+    """A start that makes room for an urgent pod by preemption.
+
+    The simulated scheduler preempts by itself for pods that may, so the pod's policy is Never; that alone the
+    checker is not asked here.
+    """
+    monkeypatch.setattr("apps.planner.verification_departures._may_preempt", lambda pod: True)
+    services_of_plans.change_policy(
+        actor=person("root", "admin"), cluster=stage.cluster, wishes={"may_preempt": True}
+    )
+    rank = {"metadata": {"name": "urgent"}, "value": 900_000, "preemptionPolicy": "Never"}
+    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    stage.simulated.ask("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", {**kind, **rank})
+    urgent = contender("urgent")
+    urgent["spec"]["priorityClassName"] = "urgent"
+    for amounts in urgent["spec"]["containers"][0]["resources"].values():
+        amounts["nvidia.com/gpu"] = "8"
+    stage.simulated.ask("POST", "/api/v1/namespaces/work/pods", urgent)
+    return lambda: stage.start(change=_instead_of_moves)
+
+
+def _instead_of_moves(_, seen):
+    """The urgent pod's own plan, but whoever would move gives way."""
+    plan = plan_unlock(seen, workload="work/stranger-urgent", max_moves=50, deadline=lambda: False)
+    return replace(
+        plan,
+        moves=(),
+        preemptions=tuple(
+            Preemption(
+                order=at, pod_uid=move.pod_uid, pod=move.pod, node=move.source, gpus=move.gpus,
+                priority=seen.pods[move.pod_uid].priority, cost=move.cost, reason="it ranks lower",
+                workload_uid=move.workload_uid, node_uid=move.source_uid,
+            )
+            for at, move in enumerate(plan.moves, 1)
+        ),
+    )  # fmt: skip
+
+
+@pytest.mark.django_db(transaction=True)
+def test_pods_give_way_and_what_waits_gets_the_node_that_was_kept_for_it(stage, preempting):
+    execution, plan = preempting()
+    carry(execution)
+    assert execution.state == ExecutionState.SUCCEEDED, stage.told(execution)
+    assert plan.preemptions
+    assert sorted(stage.evicted()) == sorted(one.pod_uid for one in plan.preemptions)
+    (given,) = plan.hand_overs
+    assert stage.picture().pods[given.pod_uid].node_name == given.node
+    assert stage.traces() == []
+    gone = Step.objects.filter(execution=execution, kind=StepKind.PREEMPT_POD)
+    assert {step.state for step in gone} == {StepState.VERIFIED}
+    handed = Step.objects.get(execution=execution, kind=StepKind.HAND_OVER)
+    assert max(step.finished_at for step in gone) < handed.intent_at
+
+
+@pytest.mark.django_db(transaction=True)
+def test_cancelled_amid_preemptions_it_tells_who_was_evicted_and_leaves_nothing_behind(stage, preempting):
+    execution, _ = preempting()
+    carry_until(execution, lambda: has_sent(execution, StepKind.PREEMPT_POD, "evict"))
+    services.cancel(execution_id=execution.pk, actor=stage.operator, reason="changed our minds")
+    carry(execution)
+    assert execution.state == ExecutionState.CANCELLED, stage.told(execution)
+    assert len(execution.outcome["not_undone"]) == len(stage.evicted())
+    assert stage.traces() == []
