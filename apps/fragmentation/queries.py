@@ -18,13 +18,14 @@ RECENT = 20
 """So many snapshots back are looked at again. Measuring takes a part of a second, so it seldom needs one."""
 
 
-WINDOW, RUNNING = "window", "running"
-"""What is wanted, by where it was found: requests of the trailing window, or (there are none) what runs."""
+WINDOW, RUNNING, DUMP = "window", "running", "dump"
+"""What is wanted, by where it was found: requests of the trailing window, or (there are none) what runs, or
+what runs and waits in a dump, which knows no requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The target workload of one picture. basis: WINDOW or RUNNING. requests: pods asked for in the window;
+    """The target workload of one picture. basis: WINDOW, RUNNING or DUMP. requests: pods asked for in the window;
     pending: pods that have been waiting for longer than it."""
 
     workload: Workload
@@ -40,6 +41,8 @@ def window_at(moment: datetime) -> datetime:
 
 def wanted_at(cluster: Cluster, picture: Picture) -> Wanted:
     """The trailing window of requests plus what is pending; what runs, where nobody asked for a GPU."""
+    if not cluster.is_live:
+        return Wanted(live_workload(picture), DUMP, 0, 0)
     until = datetime.fromtimestamp(picture.taken_at, UTC)
     begin = window_at(until)
     counts = Counter[Spec]()

@@ -104,7 +104,7 @@ class StartableSerializer(serializers.Serializer):
 
 class WantedSerializer(serializers.Serializer):
     """What is wanted: `window`, the requests of the trailing window and what is pending, or `running`, what
-    runs, where nobody asked for a GPU lately."""
+    runs, where nobody asked for a GPU lately, or `dump`, what runs and waits in one."""
 
     basis = serializers.CharField()
     window_hours = serializers.FloatField()

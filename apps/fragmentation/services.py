@@ -38,7 +38,8 @@ def measure_snapshot(*, snapshot_id: int) -> Report:
     if known is not None:
         return known
     picture = open_snapshot(row)
-    note_requests(cluster=row.cluster, picture=picture)
+    if row.cluster.is_live:
+        note_requests(cluster=row.cluster, picture=picture)
     wanted = wanted_at(row.cluster, picture)
     body = {**report_to_dict(found := measure(picture, wanted.workload)), "wanted": _wanted_to_dict(wanted)}
     with transaction.atomic():

@@ -234,6 +234,10 @@ def test_the_trend_can_be_thinned_and_narrowed_to_a_pool_or_a_model(caller, east
         for form in ({"range": "6h"}, {}):
             (point,) = ada.get("fragmentation/series/", cluster="east", **wanted, **form).json()["results"]
             assert (point["total_milli"], point["largest_gang"]["pods"]) == (8000, 1)
+            assert point["link_groups"]["node"] == {"2": 4, "4": 2, "8": 1}
+            assert (point["mig"], point["startable"], point["wanted"]) == (None, [], None)
+    assert (whole[0]["link_groups"]["node"]["8"], whole[0]["wanted"]["basis"]) == (2, "running")
+    assert whole[0]["gpu_memory"]["unknown_gpus"] == 16
     nowhere = ada.get("fragmentation/series/", cluster="east", pool="x", range="1h").json()
     assert (nowhere["count"], nowhere["results"]) == (0, [])
     for wrong in ({"range": "2h"}, {"range": "1h", "since": "2026-01-31T12:00:00Z"}):

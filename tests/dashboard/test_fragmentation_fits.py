@@ -82,6 +82,7 @@ def test_memory_mig_and_what_is_wanted_are_sentences():
     assert fits_of(wanted={**wanted, "basis": "running"}).lines == [
         "Nobody asked for a GPU in 24 h, so what runs counts as wanted."
     ]
+    assert fits_of(wanted={**wanted, "basis": "dump"}).lines == ["Wanted: what the pods of the dump ask for."]
 
 
 def test_a_report_older_than_these_measures_tells_none():

@@ -112,3 +112,12 @@ def test_demands_beyond_all_measure_are_kept_as_more_than_any_node_has():
     wanted, weight = wanted_of(make_cluster(), vast)
 
     assert (wanted["requests"], weight) == (1, 1)
+
+
+def test_a_dump_is_measured_against_its_own_pods():
+    cluster = make_cluster()
+    cluster.source = cluster.Source.DUMP
+    cluster.save()
+    wanted, weight = wanted_of(cluster, asked("old", 1, 90, "node-a"), asked("waits", 2, 1))
+
+    assert (wanted["basis"], weight, Request.objects.count()) == ("dump", 2, 0)

@@ -12,6 +12,7 @@ from typing import Any
 from apps.dashboard.reading.nodes import LINK_WORDS
 from apps.dashboard.reading.trend import Trend
 from apps.dashboard.reading.words import listing, plural
+from apps.fragmentation.queries import DUMP, RUNNING
 from apps.fragmentation.trends import TrendPoint
 from apps.planner.inventory import LinkClass
 
@@ -135,7 +136,9 @@ def _tell_wanted(point: TrendPoint) -> list[str]:
     wanted = point.wanted
     if wanted is None:
         return []
-    if wanted["basis"] == "running":
+    if wanted["basis"] == DUMP:
+        return ["Wanted: what the pods of the dump ask for."]
+    if wanted["basis"] == RUNNING:
         return [f"Nobody asked for a GPU in {wanted['window_hours']:g} h, so what runs counts as wanted."]
     longer = wanted["pending_longer"]
     waits = (
