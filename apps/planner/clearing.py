@@ -5,7 +5,7 @@ Not in here: where the moved pods go (placement), which nodes to clear (unlock).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from apps.planner.capacity import shape_key
@@ -41,17 +41,27 @@ class Clearing:
         return len(self.victims), self.cost, -int(self.frees)
 
 
-def group_pods(board: Board, node_name: str, by_device: bool) -> list[list[Pod]]:
+def needs_target(_: Pod) -> bool:
+    """Pods leave only for a place that is free already."""
+    return False
+
+
+def group_pods(
+    board: Board, node_name: str, by_device: bool, may_go: Callable[[Pod], bool] = needs_target
+) -> list[list[Pod]]:
     """The movable pods of one node in groups of interchangeable ones, cheapest first in each.
 
     by_device: pods on different GPUs are not interchangeable, since links between GPUs are wanted.
+    may_go: who may leave although no place is free for it now.
     """
     room = board.final.by_node[node_name]
     groups: dict[tuple[object, ...], list[Pod]] = {}
     placed = {move.pod.uid for move in board.moves} | {pod.uid for pod, _ in board.started}
     for uid in sorted(room.pods):
         pod = room.pods[uid]
-        if uid in placed or not board.may_leave(pod) or not board.has_target(pod, node_name):
+        if uid in placed or not board.may_leave(pod):
+            continue
+        if not board.has_target(pod, node_name) and not may_go(pod):
             continue
         is_share = 0 < board.final.demand(pod).milli < WHOLE
         places = room.taken[uid] if by_device or is_share else ()
@@ -183,7 +193,7 @@ class NodeClearing:
         spare = tuple(size - low for size, low in zip(self.sizes, least, strict=True))
         base = sum(least)
         for extra in range(1, min(sum(spare), most_moves - base) + 1):
-            for added in _share_out(extra, spare):
+            for added in share_out(extra, spare):
                 yield tuple(low + more for low, more in zip(least, added, strict=True))
 
     def _clearing(self, counts: Counts, starts: int) -> Clearing:
@@ -196,7 +206,7 @@ class NodeClearing:
         return Clearing(self.name, starts, victims, cost, frees=bool(gone) and not stays)
 
 
-def _share_out(total: int, limits: Counts) -> Iterator[Counts]:
+def share_out(total: int, limits: Counts) -> Iterator[Counts]:
     """Every way to give `total` to places with limits."""
     if not limits:
         if total == 0:
@@ -204,5 +214,5 @@ def _share_out(total: int, limits: Counts) -> Iterator[Counts]:
         return
     rest = sum(limits[1:])
     for first in range(min(total, limits[0]), max(0, total - rest) - 1, -1):
-        for others in _share_out(total - first, limits[1:]):
+        for others in share_out(total - first, limits[1:]):
             yield (first, *others)

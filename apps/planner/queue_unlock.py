@@ -1,57 +1,118 @@
-"""Room for as much of the queue as the moves allow: by priority, then most GPUs per move."""
+"""Room for as much of the queue as the moves allow: by priority, then most GPUs, then fewest moves.
+
+Each level of priority is a program over the nodes' choices (queue/), put on the board; what the program
+cannot speak of (links, ports, rules between pods, nodes that share in time, pods without GPUs) follows one by one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from apps.planner.clearing_table import ClearingTable, Deadline
-from apps.planner.inventory import Pod
 from apps.planner.placement import Board
+from apps.planner.progress import Progress, Tell, tell_nobody
+from apps.planner.queue.level import LevelUnlock
+from apps.planner.rooms import WHOLE
 from apps.planner.unlock import unlock_group
 from apps.planner.waiting import WaitingWorkload
 
+LARGE_PRICE = 300.0
+PASSES = {
+    1: ((1, 0.0), (1, 0.0)),
+    2: ((1, 300.0), (2, 300.0), (2, 0.0)),
+}
+"""By the stages that are allowed: passes over a level, with the stages of each and the milli-GPUs that every
+move of it must be worth. What little costs much comes last, when nothing better is left."""
+
 
 class QueueUnlock:
-    """Greedy: each round unlocks the workload that needs the fewest moves per GPU."""
+    """bound: on the milli-GPUs that can start within the moves. was_late: whether time ran out."""
 
     def __init__(
-        self, board: Board, waiting: Iterable[WaitingWorkload], max_moves: int, deadline: Deadline
+        self,
+        board: Board,
+        waiting: Iterable[WaitingWorkload],
+        max_moves: int,
+        deadline: Deadline,
+        stages: int = 1,
+        tell: Tell = tell_nobody,
     ) -> None:
         self.board = board
         self.waiting = list(waiting)
         self.max_moves = max_moves
         self.deadline = deadline
+        self.stages = stages
+        self.tell = tell
         self.table = ClearingTable(board, deadline)
         self.was_late = False
-        self._place = {one.key: at for at, one in enumerate(self.waiting)}
+        self.bound = 0.0
+        self._idle = sum(_idle_milli(board, name) for name in board.final.by_node)
 
     def run(self) -> list[WaitingWorkload]:
         done: list[WaitingWorkload] = []
         for _, level in groupby(self.waiting, key=lambda one: one.priority):
-            done += self._run_level(list(level))
+            done += self._run_level(list(level), is_first=not self.bound)
+        self.bound = min(self.bound, float(self._idle))
         return done
 
-    def _run_level(self, level: list[WaitingWorkload]) -> list[WaitingWorkload]:
-        done: list[WaitingWorkload] = []
-        by_shape: dict[object, list[WaitingWorkload]] = {}
-        for one in level:
-            by_shape.setdefault(self._shape(one), []).append(one)
-        dead: set[object] = set()
-        while not self._is_late():
-            choice = self._best_shape(by_shape, dead)
-            if choice is None:
+    def _run_level(self, level: list[WaitingWorkload], is_first: bool) -> list[WaitingWorkload]:
+        done = self._run_large(level)
+        names = {one.key for one in done}
+        left = [one for one in level if one.key not in names]
+        for number, (stages, price) in enumerate(PASSES[self.stages]):
+            search = LevelUnlock(
+                *(self.board, self.table, left, self._moves_left(), self.deadline, stages, price),
+                tell=self._tell,
+            )
+            started = search.run()
+            if not number:
+                # A later level's bound would depend on what the earlier ones took: all that waits, then.
+                odd = sum(_idle_milli(self.board, one) for one in search.odd)
+                self.bound += (
+                    min(search.waiting_milli, search.bound + odd) if is_first else search.waiting_milli
+                )
+            done += started
+            names = {one.key for one in started}
+            left = [one for one in left if one.key not in names]
+            if not left or self._is_late() or (number and not self._moves_left()):
                 break
-            one = by_shape[choice][0]
+        return done + self._run_rest(left)
+
+    def _run_large(self, level: list[WaitingWorkload]) -> list[WaitingWorkload]:
+        """Where most of what waits asks for several GPUs on one node, those first."""
+        milli: dict[bool, int] = {True: 0, False: 0}
+        large: list[WaitingWorkload] = []
+        for one in level:
+            demands = [self.board.final.demand(self.board.snapshot.pods[uid]) for uid in one.pods]
+            is_large = all(demand.gpus > 1 for demand in demands)
+            milli[is_large] += sum(demand.gpu_milli for demand in demands)
+            if is_large:
+                large.append(one)
+        if milli[True] <= milli[False]:
+            return []
+        args = (self.board, self.table, large, self._moves_left(), self.deadline, 1, LARGE_PRICE)
+        return LevelUnlock(*args, tell=self._tell).run_large()
+
+    def _run_rest(self, left: Sequence[WaitingWorkload]) -> list[WaitingWorkload]:
+        """One by one in the order of the queue; of several that look alike none is tried after one failed."""
+        done: list[WaitingWorkload] = []
+        dead: set[object] = set()
+        for one in left:
+            shape = self._shape(one)
+            if shape in dead:
+                continue
+            if self._is_late():
+                break
             pods = [self.board.snapshot.pods[uid] for uid in one.pods]
             if unlock_group(self.board, self.table, pods, self._moves_left(), self.deadline) is None:
-                dead.add(choice)
-                continue
-            done.append(one)
-            by_shape[choice].pop(0)
-            if not by_shape[choice]:
-                del by_shape[choice]
+                dead.add(shape)
+            else:
+                done.append(one)
         return done
+
+    def _tell(self, milli: int) -> None:
+        self.tell(Progress("Making room for the queue.", milli // WHOLE, len(self.board.moves)))
 
     def _is_late(self) -> bool:
         self.was_late = self.was_late or self.deadline()
@@ -64,33 +125,8 @@ class QueueUnlock:
         pods = [self.board.snapshot.pods[uid] for uid in one.pods]
         return tuple(sorted(repr(self.board.shape(pod)) for pod in pods))
 
-    def _best_shape(self, by_shape: dict[object, list[WaitingWorkload]], dead: set[object]) -> object | None:
-        """Fewest moves per GPU; among equals the larger, then the one first in the queue."""
-        best: tuple[float, int, int] | None = None
-        chosen: object | None = None
-        for shape, ones in by_shape.items():
-            if shape in dead:
-                continue
-            if self._is_late():
-                break
-            pod = self.board.snapshot.pods[ones[0].pods[0]]
-            moves = self._estimate(pod, len(ones[0].pods))
-            if moves is None or moves > self._moves_left():
-                continue
-            milli = self.board.final.demand(pod).gpu_milli * len(ones[0].pods)
-            key = (moves * 1000 / max(milli, 1), -milli, self._place[ones[0].key])
-            if best is None or key < best:
-                best, chosen = key, shape
-        return chosen
 
-    def _estimate(self, pod: Pod, members: int) -> int | None:
-        """The fewest moves for one such pod on its best node, times the members."""
-        while True:
-            cheapest = self.table.ranking(pod, 1).cheapest(1, self.max_moves)
-            if not cheapest:
-                return None
-            if cheapest[0].clearing is not None:
-                return len(cheapest[0].clearing.victims) * members
-            if self._is_late():
-                return None
-            self.table.fewest(pod, cheapest[0].node, 1, self.max_moves)
+def _idle_milli(board: Board, name: str) -> int:
+    room = board.final.by_node[name]
+    units = 0 if room.by_device else max(0, room.left.get(room.node.gpu_resource, 0)) * WHOLE
+    return room.idle_milli + units

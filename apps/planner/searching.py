@@ -19,12 +19,14 @@ from apps.planner.snapshot import Snapshot
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
     """What somebody wants of the planner. workload: "namespace/name" or None for all that waits
-    (unlock only). may_preempt: whether less important pods may give way where moves do not suffice."""
+    (unlock only). may_preempt: whether less important pods may give way where moves do not suffice. stages:
+    2 lets all that waits use room that earlier moves of the plan make; what is executed has one."""
 
     goal: Goal
     max_moves: int
     workload: str | None = None
     may_preempt: bool = False
+    stages: int = 1
 
 
 def search_plan(
@@ -33,7 +35,13 @@ def search_plan(
     """The best plan found before `deadline()` answers True; asked often, it must be cheap."""
     if request.goal is Goal.UNLOCK:
         return plan_unlock(
-            snapshot, workload=request.workload, max_moves=request.max_moves, deadline=deadline, tell=tell
+            snapshot,
+            workload=request.workload,
+            max_moves=request.max_moves,
+            deadline=deadline,
+            tell=tell,
+            stages=request.stages,
+            may_preempt=request.may_preempt,
         )
     search: Callable[..., Plan] = plan_mig if request.goal is Goal.MIG else plan_free_nodes
     return search(snapshot, max_moves=request.max_moves, deadline=deadline, tell=tell)

@@ -7,7 +7,7 @@ and wording of the plan (ordering, wording).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -20,6 +20,7 @@ from apps.planner.unlock_exact import UnlockProgram
 
 MOST_ATTEMPTS = 60
 MOST_ANSWERS = 25
+MOST_VARIANTS = 4
 
 
 @dataclass(slots=True)
@@ -106,9 +107,10 @@ def _try_choices(
     pods: list[Pod],
     ideal: list[Clearing],
     deadline: Deadline,
+    without: Collection[tuple[str, int]] = (),
 ) -> list[Clearing] | None:
-    """Nodes whose pods find no place are struck off until the rest works out."""
-    banned: set[tuple[str, int]] = set()
+    """Nodes whose pods find no place are struck off until the rest works out. without: struck off already."""
+    banned: set[tuple[str, int]] = set(without)
     choice = ideal
     for _ in range(MOST_ATTEMPTS):
         failed = _realise(board, table, pods, choice)
@@ -172,3 +174,29 @@ def _try_clearing(board: Board, clearing: Clearing, pods: list[Pod]) -> bool:
 
 def _bulk(board: Board, pod: Pod) -> tuple[int, int, str]:
     return board.final.demand(pod).gpu_milli, pod.requests.get("cpu", 0), pod.uid
+
+
+def next_best(
+    board: Board,
+    table: ClearingTable,
+    pods: list[Pod],
+    found: Sequence[Clearing],
+    most_moves: int,
+    deadline: Deadline,
+) -> list[Clearing] | None:
+    """The cheapest other choice of nodes that works, for pods of one shape; None if there is none within the
+    moves, or none was found in time. The board is left as it was."""
+    nodes = NodeChoice(table, pods, most_moves)
+    cleared = [one for one in found if one.victims] or list(found)
+    mark = board.checkpoint()
+    best: list[Clearing] | None = None
+    for one in cleared[:MOST_VARIANTS]:
+        banned = {(one.node, starts) for starts in range(1, len(pods) + 1)}
+        choice = None if deadline() else nodes.choose(banned)
+        if choice is None:
+            continue
+        choice = _try_choices(board, table, nodes, pods, choice, deadline, banned)
+        board.undo(mark)
+        if choice is not None and (best is None or price(choice) < price(best)):
+            best = choice
+    return best

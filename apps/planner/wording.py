@@ -9,7 +9,8 @@ from apps.planner.costs import assess_risk
 from apps.planner.naming import family_of
 from apps.planner.ordering import order_moves
 from apps.planner.placement import Board
-from apps.planner.plan import HandOver, Move
+from apps.planner.plan import HandOver, Move, Preemption
+from apps.planner.preemption import Sacrifice
 from apps.planner.waiting import WaitingWorkload, free_where
 
 
@@ -38,9 +39,45 @@ def describe_moves(board: Board, reasons: Mapping[str, str]) -> tuple[Move, ...]
                 workload_uid=pod.workload,
                 source_uid=nodes[planned.source].uid,
                 target_uid=nodes[planned.target].uid,
+                stage=planned.stage,
             )
         )
     return tuple(described)
+
+
+def describe_preemptions(
+    board: Board, waiting: WaitingWorkload, sacrifices: Sequence[Sacrifice]
+) -> tuple[Preemption, ...]:
+    nodes = board.snapshot.nodes
+    described: list[Preemption] = []
+    for order, one in enumerate(sacrifices, start=1):
+        pod, demand = one.pod, board.final.demand(one.pod)
+        reason = (
+            f"{waiting.display} (priority {waiting.priority}) takes its place on {one.node}; "
+            f"it has priority {pod.priority} and no other node has room for it."
+        )
+        described.append(
+            Preemption(
+                order=order,
+                pod_uid=pod.uid,
+                pod=pod.key,
+                node=one.node,
+                gpus=demand.gpus if demand.milli == 1000 else 0,
+                priority=pod.priority,
+                cost=board.cost(pod),
+                reason=reason,
+                workload_uid=pod.workload,
+                node_uid=nodes[one.node].uid,
+            )
+        )
+    return tuple(described)
+
+
+def preemption_sentence(waiting: WaitingWorkload, moves: int, preemptions: int) -> str:
+    verb = "gives" if preemptions == 1 else "give"
+    first = f"{count(preemptions, 'less important pod')} {verb} way"
+    after = f" after {_moving(moves).lower()}" if moves else ""
+    return f"Moves alone make no room for {waiting.display}: {first}{after}."
 
 
 def describe_hand_overs(board: Board) -> tuple[HandOver, ...]:

@@ -182,15 +182,13 @@ def test_the_whole_queue_is_served_by_priority():
     assert [one.pod for one in plan.refused] == ["ml/low"]
 
 
-def test_among_equals_what_costs_fewest_moves_per_gpu_comes_first():
+def test_among_equals_the_most_gpus_start_whoever_needs_fewer_moves():
     snapshot = cluster(
         "a1 ab..\na2 AAA.\na3 BBB.\na4 c.CC", waiting("ml/pair", gpus=2), waiting("ml/quad", gpus=4)
     )
 
-    plan = unlock(snapshot, workload=None, moves=2)
-
-    assert set(plan.unlocked) == {"ml/pair"}
-    assert plan.moves == ()
+    assert unlock(snapshot, workload=None, moves=2).unlocked == ("ml/quad",)
+    assert unlock(snapshot, workload=None, moves=1).unlocked == ("ml/pair",)
 
 
 def test_a_plan_for_the_whole_queue_says_how_many_start_and_with_how_many_gpus():
