@@ -115,6 +115,16 @@ def test_demand_fit_keeps_cpu_for_idle_gpus():
     assert scheduler.place(Ask(2_000, 0, 1000, 1)).row == 0
 
 
+def test_demand_fit_leaves_free_nodes_free_and_sends_cpu_only_pods_to_nodes_without_gpus():
+    workload = Workload(((Spec(10_000, 1000, 1), 1),))
+    nodes = [node("free", cpu=80_000, gpus=4), node("started", cpu=80_000, gpus=4), node("plain", gpus=0)]
+    table = filled(*nodes, taken=[(1, Ask(10_000, 0, 1000, 1), (0,))])
+    scheduler = Scheduler(table, POLICIES["demand-fit"](table, workload), Draw(0))
+
+    assert scheduler.choose(Ask(12_000, 0, 1000, 1)).row == 1
+    assert scheduler.choose(CPU_ONLY).row == 2
+
+
 def test_a_part_takes_the_tightest_gpu_and_whole_gpus_come_in_index_order():
     table = filled(node("n"), taken=[(0, Ask(0, 0, 300, 1), (2,)), (0, HALF, (1,))])
     policy = POLICIES["first-fit"](table, WANTED)
