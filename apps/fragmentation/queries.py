@@ -25,8 +25,8 @@ what runs and waits in a dump, which knows no requests."""
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The target workload of one picture. basis: WINDOW, RUNNING or DUMP. requests: pods asked for in the window;
-    pending: pods that have been waiting for longer than it."""
+    """The target workload of one picture. basis: WINDOW, RUNNING or DUMP. requests: pods asked for in the
+    window; pending: pods that have been waiting for longer than it."""
 
     workload: Workload
     basis: str
