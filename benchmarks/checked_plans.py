@@ -118,8 +118,9 @@ class Tally:
 
     def tell(self) -> None:
         print(
-            f"{self.clusters} clusters, {self.plans.total()} plans, {self.moves.total()} moves, {self.preempted}"
-            f" preemptions: {self.violations} violations; {self.planning + self.checking:.0f} s CPU",
+            f"{self.clusters} clusters, {self.plans.total()} plans, {self.moves.total()} moves,"
+            f" {self.preempted} preemptions: {self.violations} violations;"
+            f" {self.planning + self.checking:.0f} s CPU",
             flush=True,
         )
 
