@@ -81,9 +81,34 @@ class Realisation:
     def _send(self, pod: Pod, source: str, used: list[tuple[Hashable, str]]) -> bool:
         target = send_pod(self.board, pod, source, self.places)
         key = shape_key(self.board, pod)
-        if target is not None and target in self.places[key]:
+        if target is None:
+            return make_place(self.board, pod, source)
+        if target in self.places[key]:
             used.append((key, target))
-        return target is not None
+        return True
+
+
+def make_place(board: Board, pod: Pod, source: str) -> bool:
+    """Move the pod to where an earlier move goes, and that one elsewhere."""
+    if board.fitting.needs_neighbours(pod):
+        return False
+    open_nodes = frozenset(board.open_nodes(pod)).difference(board.closed, board.kept_free)
+    tried: set[tuple[Hashable, str]] = set()
+    for at, move in enumerate(board.moves):
+        key = (board.shape(move.pod), move.target)
+        if move.target not in open_nodes or key in tried or board.fitting.needs_neighbours(move.pod):
+            continue
+        tried.add(key)
+        if not board.could_swap_in(pod, at):
+            continue
+        board.closed.add(move.target)
+        elsewhere = board.choose_target(move.pod, move.source)
+        board.closed.discard(move.target)
+        if elsewhere is not None:
+            board.retarget(at, elsewhere)
+            board.move(pod, move.target)
+            return True
+    return False
 
 
 def send_pod(board: Board, pod: Pod, source: str, places: dict[Hashable, Counter[str]]) -> str | None:

@@ -6,7 +6,7 @@ stay free. Not in here: the exact program (exact), the wording (wording).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
 from dataclasses import dataclass, field
 
 from apps.planner.clearing_table import Deadline
@@ -21,13 +21,15 @@ from apps.planner.rooms import is_open_node
 
 @dataclass(slots=True)
 class FreedNodes:
-    """bound: no plan within the moves can free more nodes. proven: bound and moves are both reached."""
+    """bound: no plan within the moves can free more nodes. proven: bound and fewest moves are both reached
+    (the cost may be left to chance on large clusters). why: a sentence where no node is freed."""
 
     freed: list[str] = field(default_factory=list)
     bound: int = 0
     proven: bool = False
     relaxed: tuple[str, ...] = ()
     refused: tuple[Refusal, ...] = ()
+    why: str = ""
 
 
 def find_candidates(board: Board) -> tuple[list[Candidate], tuple[Refusal, ...]]:
@@ -53,7 +55,34 @@ def choose_free_nodes(
     candidates, refused = find_candidates(board)
     search = _Search(board, candidates, max_moves, deadline, tell)
     search.run()
-    return FreedNodes(search.freed, search.bound, search.is_proven, refused=refused)
+    why = "" if search.freed else _why_none(board, candidates, refused, max_moves)
+    relaxed = (BETWEEN_PODS,) if search.asked and _has_rules(board, candidates) else ()
+    return FreedNodes(search.freed, search.bound, search.is_proven, relaxed, refused, why)
+
+
+def _has_rules(board: Board, candidates: list[Candidate]) -> bool:
+    return any(board.fitting.needs_neighbours(pod) for one in candidates for pod in one.guests)
+
+
+def _why_none(board: Board, candidates: list[Candidate], refused: tuple[Refusal, ...], max_moves: int) -> str:
+    """Who stands in the way: pods that may not leave, too few moves, or no room elsewhere."""
+    if not candidates and not refused:
+        return "No node has GPU pods that could be moved: there is nothing to free."
+    if not candidates:
+        reason, number = Counter(one.reason for one in refused).most_common(1)[0]
+        return f"Every node with GPU pods holds one that may not move ({number} of {len(refused)}: {reason})"
+    first = candidates[0]
+    if len(first.guests) > max_moves:
+        return f"Emptying even {first.node} takes {len(first.guests)} moves; {max_moves} are allowed."
+    lost = next((pod for pod in first.guests if not board.has_target(pod, first.node)), None)
+    if lost is not None:
+        return f"No other node has room for {lost.key}, and no other node can be emptied, either."
+    return f"No other nodes together have room for the pods of {first.node}, or of any other node."
+
+
+BETWEEN_PODS = (
+    "Rules between pods (affinity, anti-affinity, spread) are asked move by move and not in the bound."
+)
 
 
 class _Search:
@@ -69,6 +98,7 @@ class _Search:
         self.bound = count_within(candidates, max_moves)
         self.fewest: int | None = _fewest_guests(candidates, self.bound)
         self.mark = board.checkpoint()
+        self.asked = False
 
     @property
     def is_proven(self) -> bool:
@@ -80,6 +110,7 @@ class _Search:
         ideal = sum(one.cost for one in self.candidates[: self.bound])
         if (self.is_proven and self._value()[2] >= -ideal) or self.deadline():
             return
+        self.asked = True
         useful = _worth_asking(self.candidates, self.max_moves, len(self.freed), len(self.board.moves))
         fresh = Board(self.board.snapshot, self.board.policy)
         program = FreeNodesProgram(fresh, useful, self.max_moves, self.deadline)
@@ -133,6 +164,7 @@ class _Search:
         kept = board.kept_since(self.mark)
         board.undo(self.mark)
         self.freed = Realisation(board, answer).run(self.candidates)
+        self.freed += _empty_greedily(board, self.candidates, self.max_moves, self.deadline)
         if self._value() < before:
             board.undo(self.mark)
             board.redo(kept)
@@ -170,15 +202,15 @@ def count_within(candidates: list[Candidate], max_moves: int) -> int:
 def _empty_greedily(
     board: Board, candidates: list[Candidate], max_moves: int, deadline: Deadline
 ) -> list[str]:
-    """Empty the least used node, tightest fit elsewhere."""
+    """Empty the least used node, tightest fit elsewhere, as long as moves are left."""
     freed: list[str] = []
+    touched = {name for planned in board.moves for name in (planned.source, planned.target)}
     for candidate in candidates:
         if deadline() or len(board.moves) + len(candidate.guests) > max_moves:
             break
-        if any(planned.target == candidate.node for planned in board.moves):
-            continue
-        if empty_node(board, candidate):
+        if candidate.node not in touched and empty_node(board, candidate):
             freed.append(candidate.node)
+            touched.update(planned.target for planned in board.moves[-len(candidate.guests) :])
     return freed
 
 

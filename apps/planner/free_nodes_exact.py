@@ -23,6 +23,10 @@ MOST_NODES_FOR_COST = 200
 """Branches that the third stage may open: the least cost matters less than an answer in time."""
 
 
+MOST_NODES_AMONG = 20
+"""The same, where only the nodes of the plans at hand are combined: what is worth it is found soon."""
+
+
 class FreeNodesProgram:
     """is_counted: whether some nodes' arrivals are counts, so that a relaxed answer is quicker than a whole
     one. guests: by column of the emptied, the moves."""
@@ -57,7 +61,7 @@ class FreeNodesProgram:
             program.limits = self._limits_among(frozenset(among))
         program.set_costs({column: moves - weight for column, moves in self.guests.items()})
         program.add_row(dict.fromkeys(self.guests, 1.0), low=at_least, high=at_most)
-        found = program.solve(self.deadline, relaxed=relaxed)
+        found = program.solve(self.deadline, MOST_NODES_AMONG if among else None, relaxed=relaxed)
         program.drop_last_row()
         program.limits = limits
         if found is None or not found.values:

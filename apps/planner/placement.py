@@ -9,7 +9,7 @@ Not in here: which pods to move (free_nodes, unlock).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from apps.planner.costs import DEFAULT_COSTS, CostPolicy, disruption_cost
@@ -21,8 +21,8 @@ from apps.planner.rooms import Rooms
 from apps.planner.snapshot import Snapshot
 from apps.planner.target_table import Flags, TargetTable
 
-Mark = tuple[int, int, int, int, frozenset[str]]
-"""Where to go back to: both journals, the moves, the started pods, the closed nodes."""
+Mark = tuple[int, int, int, int, frozenset[str], int]
+"""Where to go back to: both journals, the moves, the started pods, the closed nodes, the changed targets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,7 @@ class Board:
         self.table = TargetTable(self.held, self.fitting)
         self.version: dict[str, int] = dict.fromkeys(self.held.by_node, 0)
         self.touched: list[str] = []
+        self._retargets: list[tuple[int, PlannedMove]] = []
         self._costs: dict[str, float] = {}
         self._first_homes: dict[tuple[object, ...], tuple[str, ...]] = {}
         self._open: dict[tuple[object, ...], tuple[Flags, tuple[str, ...]]] = {}
@@ -148,6 +149,29 @@ class Board:
                 self._touch((planned.source,))
         self.stage += 1
 
+    def retarget(self, at: int, target: str) -> None:
+        """The move at that place in the order goes elsewhere; only where no rule between pods is asked."""
+        old = self.moves[at]
+        arrival = _as_arrival(old.pod)
+        self.held.remove(arrival)
+        self.final.remove(old.pod)
+        devices = self.held.by_node[target].choose_devices(self.held.demand(old.pod))
+        self.final.place(old.pod, target, devices)
+        self.held.place(arrival, target, devices)
+        self.moves[at] = replace(old, target=target)
+        self._retargets.append((at, old))
+        self._touch((old.target, target))
+
+    def could_swap_in(self, pod: Pod, at: int) -> bool:
+        """Whether the pod would fit where that move goes, did the move go elsewhere."""
+        move = self.moves[at]
+        room, arrival = self.held.by_node[move.target], _as_arrival(move.pod)
+        demand = self.held.demand(arrival)
+        taken = room.drop(arrival, demand)
+        fits = room.fits(self.held.demand(pod))
+        room.add(arrival, demand, taken)
+        return fits
+
     def start(self, pod: Pod, node_name: str) -> None:
         """A pod that waits gets its place; it counts against arrivals from now on."""
         self.final.place(pod, node_name)
@@ -162,10 +186,17 @@ class Board:
             len(self.moves),
             len(self.started),
             frozenset(self.closed),
+            len(self._retargets),
         )
 
     def undo(self, mark: Mark) -> None:
-        final, held, moves, started, closed = mark
+        final, held, moves, started, closed, retargets = mark
+        while len(self._retargets) > retargets:
+            at, old = self._retargets.pop()
+            if at < len(self.moves):
+                self._touch((self.moves[at].target,))
+                self.moves[at] = old
+                self._touch((old.target,))
         self._touch(name for move in self.moves[moves:] for name in (move.source, move.target))
         self._touch(name for _, name in self.started[started:])
         self.final.undo(final)

@@ -5,9 +5,11 @@ import random
 import pytest
 
 from apps.planner.clearing import NodeClearing
+from apps.planner.emptying import make_place
 from apps.planner.placement import Board
 from apps.planner.ranking import Ranking
 from apps.planner.resources import asks_gpu
+from tests.drawing import cluster
 from tests.planner.random_clusters import draw_cluster, draw_gang
 
 
@@ -70,3 +72,37 @@ def test_a_ranking_follows_the_board_and_never_overstates_a_node(seed):
                 for found in node.find(ranking.starts, 99):
                     option = next(one for one in fresh.cheapest(99, 99) if one.node == name)
                     assert option.price <= found.price
+
+
+def test_a_move_sent_elsewhere_is_taken_back_with_all_that_came_after_it():
+    snapshot = cluster("a1 a...\na2 bb..\na3 ccc.\na4 ddd.")
+    board = Board(snapshot)
+    mark = board.checkpoint()
+    board.move(snapshot.pods["uid-a1-a"], "a3")
+    between = board.checkpoint()
+
+    board.retarget(0, "a4")
+    assert board.moves[0].target == "a4"
+    assert [board.held.by_node[name].free_gpus for name in ("a3", "a4")] == [1, 0]
+    board.undo(between)
+    assert board.moves[0].target == "a3"
+    assert [board.held.by_node[name].free_gpus for name in ("a3", "a4")] == [0, 1]
+    board.retarget(0, "a4")
+    board.undo(mark)
+
+    assert board.moves == []
+    assert [board.held.by_node[name].free_gpus for name in ("a3", "a4")] == [1, 1]
+
+
+def test_a_pod_gets_its_place_when_an_earlier_move_can_go_elsewhere():
+    """a's only way is onto a3, where b has gone already although a4 would take it, too."""
+    fast = {"a3": {"labels": {"disk": "ssd"}}}
+    snapshot = cluster(
+        "a1 a...\na2 b...\na3 ccc.\na4 ddd.", nodes=fast, pods={"a1-a": {"node_selector": {"disk": "ssd"}}}
+    )
+    board = Board(snapshot)
+    board.closed.update({"a1", "a2"})
+    board.move(snapshot.pods["uid-a2-b"], "a3")
+
+    assert make_place(board, snapshot.pods["uid-a1-a"], "a1")
+    assert [(move.pod.name, move.target) for move in board.moves] == [("a2-b", "a4"), ("a1-a", "a3")]

@@ -3,8 +3,9 @@ import random
 import pytest
 
 from apps.planner.defrag import plan_free_nodes
+from apps.planner.inventory import PodTerm
 from apps.planner.verification import check_plan
-from tests.drawing import budget, cluster, running
+from tests.drawing import budget, cluster, running, select
 from tests.planner.brute_force import best_freeing
 from tests.planner.random_clusters import draw_cluster
 
@@ -120,3 +121,32 @@ def test_whenever_time_runs_out_the_plan_so_far_is_sound_and_its_bound_holds(ask
     assert check_plan(snapshot, plan) == []
     assert plan.lower_bound >= len(whole.freed_nodes)
     assert len(plan.freed_nodes) <= len(whole.freed_nodes)
+
+
+@pytest.mark.parametrize(
+    ("drawing", "moves", "why"),
+    [
+        ("a1 ....\na2 ....", 5, "No node has GPU pods that could be moved: there is nothing to free."),
+        (
+            "a1 A...\na2 BB..",
+            5,
+            "Every node with GPU pods holds one that may not move (2 of 2: Its owner protects it.)",
+        ),
+        ("a1 ab..\na2 ccd.", 1, "Emptying even a1 takes 2 moves; 1 are allowed."),
+        (
+            "a1 aaa.\na2 bbb.",
+            5,
+            "No other node has room for team/a1-a, and no other node can be emptied, either.",
+        ),
+    ],
+)
+def test_where_nothing_can_be_freed_the_sentence_says_what_stands_in_the_way(drawing, moves, why):
+    assert free(cluster(drawing), moves).sentence == why
+
+
+def test_a_rule_between_pods_is_called_relaxed_only_where_there_is_one():
+    drawing = "a1 aab.\na2 ab..\na3 ab..\na4 AA..\na5 AAA."
+    shy = {"a2-a": {"pod_anti_affinity": (PodTerm("kubernetes.io/hostname", select(app="x")),)}}
+
+    assert not any("Rules between" in one for one in free(cluster(drawing)).relaxed)
+    assert any("Rules between" in one for one in free(cluster(drawing, pods=shy)).relaxed)
