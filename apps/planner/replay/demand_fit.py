@@ -7,11 +7,11 @@ milli-GPU; ΔF as in FGD. Equal points are decided by balance, then by the fixed
 - scarcity(t): how much of the model's GPUs those pods would fill that are bound to some models, if pods asked
   for as many GPUs as there are: each such pod's milli-GPU are spread evenly over the GPUs of the models it
   allows. From 0, where nobody names models, to 1, where no pod should run that could run elsewhere.
-- balance: r is the mean CPU per GPU of the target workload's GPU pods; a node's surplus is what is left of its
-  CPU, less r for each idle GPU, after placing. A GPU pod that asks for more CPU per GPU than r goes to the
-  greatest surplus, one that asks for less to the smallest. A CPU-only pod goes to nodes without GPUs, then
-  anywhere but into a deficit (a surplus below 0 counts, above it does not). On a wholly free node of several
-  GPUs the balance is less by r.
+- balance: r is the mean CPU per GPU of the target workload's GPU pods; a node's surplus is what is left of
+  its CPU, less r for each idle GPU, after placing. A GPU pod that asks for more CPU per GPU than r goes to
+  the greatest surplus, one that asks for less to the smallest. A CPU-only pod goes to nodes without GPUs,
+  then anywhere but into a deficit (a surplus below 0 counts, above it does not). On a wholly free node of
+  several GPUs the balance is less by r.
 """
 
 from __future__ import annotations
