@@ -1,7 +1,8 @@
 """Questions that people ask about a snapshot again and again: where would it go, what would make room.
 
-The planner answers; the last answers are kept, since a page asks with every refresh. Planning is
-stopped after SECONDS, and one question is planned at a time, so that looking costs the server little.
+The planner answers; the last answers are kept, since a page asks with every refresh. A request never plans
+itself: one question at a time is planned beside the requests, for SECONDS at most, and whoever asked waits a
+moment for it. Who was turned away gets that answer when he asks again, though the cluster has moved on.
 """
 
 from __future__ import annotations
@@ -10,7 +11,11 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TypeVar, cast
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
+from typing import Any, TypeVar, cast
+
+from django.conf import settings
 
 from apps.planner.defrag import plan_unlock
 from apps.planner.mig.nodes import asked_profiles
@@ -24,12 +29,13 @@ from apps.planner.whatif import Shape, Verdict, rank_for_pod, rank_nodes, room_f
 
 SECONDS = 2.0
 MAX_MOVES = 50
-PATIENCE = 5.0
-"""Seconds that a question waits for its turn, so that nobody's looking stalls everybody."""
 REMEMBERED = 8
+MOST_OWED = 32
+"""So many questions at most are planned or wait for it, or for somebody to fetch their answer."""
 Answer = TypeVar("Answer")
 _lock = threading.Lock()
-_planning = threading.Lock()
+_pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="planner")
+_owed: OrderedDict[tuple[str, str, object], Future[Any]] = OrderedDict()
 _answers: OrderedDict[tuple[int, str, object], tuple[Snapshot, object]] = OrderedDict()
 
 
@@ -79,12 +85,35 @@ def _plan_layouts(snapshot: Snapshot) -> Plan:
 
 
 def _plan(snapshot: Snapshot, what: str, subject: object, find: Callable[[], Plan]) -> Plan:
-    if not _planning.acquire(timeout=PATIENCE):
-        raise PlannerBusy("other questions are being planned: ask again in a moment")
+    key = (snapshot.cluster, what, subject)
+    answer = _submit(key, lambda: _remember(snapshot, what, subject, find))
     try:
-        return _remember(snapshot, what, subject, find)
-    finally:
-        _planning.release()
+        found = answer.result(timeout=settings.PLANNER_PATIENCE_SECONDS)
+    except NotYet:
+        raise PlannerBusy("this is still being planned: ask again in a moment") from None
+    except BaseException:
+        _forget(key, answer)
+        raise
+    _forget(key, answer)
+    return cast(Plan, found)
+
+
+def _submit(key: tuple[str, str, object], find: Callable[[], Plan]) -> Future[Any]:
+    """The answer that is owed to this question already, or one that is planned from now on."""
+    with _lock:
+        if key not in _owed:
+            for stale in [other for other, answer in _owed.items() if answer.done()][: -MOST_OWED // 2]:
+                del _owed[stale]
+            if len(_owed) >= MOST_OWED:
+                raise PlannerBusy("other questions are being planned: ask again in a moment")
+            _owed[key] = _pool.submit(find)
+        return _owed[key]
+
+
+def _forget(key: tuple[str, str, object], answer: Future[Any]) -> None:
+    with _lock:
+        if _owed.get(key) is answer:
+            del _owed[key]
 
 
 def _remember(snapshot: Snapshot, what: str, subject: object, find: Callable[[], Answer]) -> Answer:

@@ -12,6 +12,8 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from django.conf import settings
+
 from apps.clusters.models import Cluster, Snapshot
 from apps.pending import asking
 from apps.planner.snapshot import Snapshot as Picture
@@ -83,7 +85,7 @@ def find_unblocking(
     known = known_unblocking(cluster, waiting)
     if known is not None and known.is_fresh:
         return known
-    if not _asking.acquire(timeout=asking.PATIENCE):
+    if not _asking.acquire(timeout=settings.PLANNER_PATIENCE_SECONDS):
         return known
     try:
         known = known_unblocking(cluster, waiting)

@@ -209,7 +209,6 @@ CELERY_TASK_QUEUES = [Queue("celery"), Queue("planning")]
 CELERY_TASK_DEFAULT_QUEUE = "celery"
 CELERY_TASK_ROUTES = {
     "apps.plans.tasks.compute_*": {"queue": "planning"},
-    "apps.pending.tasks.*": {"queue": "planning"},
 }
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
@@ -227,6 +226,9 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 DJANGO_STRUCTLOG_CELERY_ENABLED = True
+
+# So long a request waits for an answer of the planner that is found beside it; then the page asks again.
+PLANNER_PATIENCE_SECONDS = env.float("PLANNER_PATIENCE_SECONDS", default=1.0)
 
 # How the console behaves towards a cluster. Seconds everywhere.
 KUBE_CONNECT_SECONDS = env.float("KUBE_CONNECT_SECONDS", default=3)

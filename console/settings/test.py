@@ -12,3 +12,5 @@ STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
+# Small clusters are planned at once; a loaded machine is given time.
+PLANNER_PATIENCE_SECONDS = 30.0

@@ -1,5 +1,6 @@
 """What waits, why, and the way to a plan."""
 
+import threading
 import time
 
 import pytest
@@ -97,14 +98,18 @@ def test_what_would_help_is_found_beside_the_page_and_kept(viewer, picture):
     assert client.get(f"{QUEUE}unblocking/?workload=x/y").status_code == 404
 
 
-def test_who_waits_too_long_for_the_planner_is_told_to_ask_again(viewer, picture, monkeypatch):
-    monkeypatch.setattr(asking, "PATIENCE", 0.01)
-    client = log_in(viewer)
-    with asking._planning:
-        part = client.get(f"{QUEUE}unblocking/?workload=default%2Fllama-70b")
-        room = client.get("/clusters/gpu-east-1/what-if/room/?workload=default%2Fllama-70b")
-    assert 'unblocking/?workload=default%2Fllama-70b" hx-trigger="load delay:5s"' in part.content.decode()
-    assert "asked again in 5 seconds" in text_of(room)
+def test_no_request_plans_itself_and_who_is_turned_away_gets_the_answer_later(viewer, picture, settings):
+    client, gate = log_in(viewer), threading.Event()
+    busy = asking._pool.submit(gate.wait, 60)
+    settings.PLANNER_PATIENCE_SECONDS = 0.01
+    part = client.get(f"{QUEUE}unblocking/?workload=default%2Fllama-70b")
+    room = client.get("/clusters/gpu-east-1/what-if/room/?workload=default%2Fllama-70b")
+    assert 'unblocking/?workload=default%2Fllama-70b" hx-trigger="load delay:2s"' in part.content.decode()
+    assert "asked again in 2 seconds" in text_of(room)
+    assert len(asking._owed) == 1
+    settings.PLANNER_PATIENCE_SECONDS = 30.0
+    gate.set()
+    assert busy.result()
     assert "makes room on" in text_of(client.get(f"{QUEUE}unblocking/?workload=default%2Fllama-70b"))
 
 
