@@ -1,7 +1,8 @@
 """Room for as much of the queue as the moves allow: by priority, then most GPUs, then fewest moves.
 
 Each level of priority is a program over the nodes' choices (queue/), put on the board; what the program
-cannot speak of (links, ports, rules between pods, nodes that share in time, pods without GPUs) follows one by one.
+cannot speak of (links, ports, rules between pods, nodes that share in time, pods without GPUs) follows one
+by one.
 """
 
 from __future__ import annotations

@@ -32,16 +32,35 @@ class Command(OfflineCommand):
         parser.add_argument(
             "--workload", metavar="NAMESPACE/NAME", help="what to unlock; default: all that waits"
         )
+        parser.add_argument(
+            "--preempt",
+            action="store_true",
+            help="let less important pods give way to --workload where moves alone make no room",
+        )
+        parser.add_argument(
+            "--stages",
+            type=int,
+            choices=(1, 2),
+            default=1,
+            help="2: moves may go where earlier moves of the plan make room (unlock of all that waits); "
+            "the console executes plans of one stage only",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         snapshot = open_source(options)
         workload = options["workload"]
         if workload and options["goal"] != Goal.UNLOCK:
             raise bad_input("--workload goes with --goal unlock only")
+        if options["preempt"] and not workload:
+            raise bad_input("--preempt goes with --workload: say for whom others may give way")
+        if options["stages"] > 1 and (workload or options["goal"] != Goal.UNLOCK):
+            raise bad_input("--stages goes with --goal unlock for all that waits only")
         if workload and workload not in dict(group_pending(snapshot)):
             raise bad_input(f"--workload: no pending pod or gang is called {workload!r}")
         begun = time.monotonic()
-        request = PlanRequest(Goal(options["goal"]), options["max_moves"], workload)
+        request = PlanRequest(
+            Goal(options["goal"]), options["max_moves"], workload, options["preempt"], options["stages"]
+        )
         end = begun + options["seconds"]
         plan = search_plan(snapshot, request, deadline=_deadline(end))
         seconds = time.monotonic() - begun
