@@ -7,6 +7,7 @@ moves twice, and a gang gets room whole or not at all. Same snapshot, same plan.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from apps.planner.clearing_table import ClearingTable, Deadline
 from apps.planner.costs import DEFAULT_COSTS, CostPolicy
@@ -14,17 +15,21 @@ from apps.planner.free_nodes import choose_free_nodes
 from apps.planner.inventory import Pod
 from apps.planner.placement import Board
 from apps.planner.plan import Goal, Plan, Refusal
+from apps.planner.preemption import PreemptionSearch, Sacrifice
 from apps.planner.progress import Progress, Tell, tell_nobody
 from apps.planner.queue_unlock import QueueUnlock
 from apps.planner.rooms import free_room
+from apps.planner.runner_up import find_runner_up
 from apps.planner.snapshot import Snapshot
 from apps.planner.unlock import Found, unlock_group
 from apps.planner.waiting import TOO_LARGE, WaitingWorkload, explain_pending, missing_members
 from apps.planner.wording import (
     describe_hand_overs,
     describe_moves,
+    describe_preemptions,
     free_sentence,
     newly_free,
+    preemption_sentence,
     unlock_reasons,
     unlock_sentence,
 )
@@ -32,6 +37,7 @@ from apps.planner.wording import (
 STEERING_GATE = "defrag.gpu.internal/steer"
 MOST_REFUSALS = 200
 LATE = "Time ran out before room was found."
+ONE_NODE = "Who gives way is the best choice for each pod's own node, pod after pod; no bound is known."
 RESTRICTION = "Only places that are free before the first eviction are used as targets."
 DEVICES_OPEN = (
     "The kubelet chooses the devices of a pod; count, model and link class are planned, not indices."
@@ -80,41 +86,81 @@ def plan_unlock(
     deadline: Deadline,
     policy: CostPolicy = DEFAULT_COSTS,
     tell: Tell = tell_nobody,
+    stages: int = 1,
+    may_preempt: bool = False,
 ) -> Plan:
     """Room for one pending workload (gang key or pod key "namespace/name"), or for all that waits.
 
     Objective: that it can start at all, then the fewest moves, then the least disruption cost.
-    For all that waits: by priority; among equals first what needs the fewest moves per GPU.
+    For all that waits: by priority, then the most GPUs that start, then the fewest moves.
+    stages: 2 lets pods with GPUs go, in a later stage, where pods without GPUs have made room first (all
+    that waits only). may_preempt: where moves alone make no room for one workload, less important pods give
+    way.
     """
     tell(Progress("Laying out what is free."))
     rooms = free_room(snapshot)
     waiting = explain_pending(snapshot, only=workload, rooms=rooms)
-    if workload is not None:
-        if not waiting:
-            return Plan(Goal.UNLOCK, refused=(Refusal(workload, "No pending workload has this name."),))
-        return _unlock_one(Board(snapshot, policy, rooms), waiting[0], max_moves, deadline)
+    if workload is not None and not waiting:
+        return Plan(Goal.UNLOCK, refused=(Refusal(workload, "No pending workload has this name."),))
     if not waiting:
         return Plan(Goal.UNLOCK, sentence="Nothing waits: there is nothing to unlock.")
-    if len(waiting) == 1:
-        return _unlock_one(
-            Board(snapshot, policy, rooms), waiting[0], max_moves, deadline
-        )  # with a bound and a proof
-    return _unlock_all(Board(snapshot, policy, rooms), waiting, max_moves, deadline)
+    board = Board(snapshot, policy, rooms)
+    if workload is not None or len(waiting) == 1:  # with a bound and a proof
+        return _unlock_one(board, waiting[0], max_moves, deadline, may_preempt=may_preempt, tell=tell)
+    return _unlock_all(board, waiting, max_moves, deadline, stages=stages, tell=tell)
 
 
-def _unlock_one(board: Board, waiting: WaitingWorkload, max_moves: int, deadline: Deadline) -> Plan:
+def _unlock_one(
+    board: Board,
+    waiting: WaitingWorkload,
+    max_moves: int,
+    deadline: Deadline,
+    *,
+    may_preempt: bool,
+    tell: Tell,
+) -> Plan:
     snapshot = board.snapshot
     pods = [snapshot.pods[uid] for uid in waiting.pods]
     obstacle = find_obstacle(snapshot, waiting.key, pods) or _too_large(waiting)
     if obstacle:
         return Plan(Goal.UNLOCK, refused=(Refusal(waiting.key, obstacle),), sentence=obstacle)
-    found = unlock_group(board, ClearingTable(board, deadline), pods, max_moves, deadline)
-    if found is None:
-        return _refuse(board, waiting, max_moves, deadline)
-    return _as_plan(board, [waiting], found, refused=())
+    tell(Progress(f"Looking for the nodes that {waiting.display} could start on."))
+    table = ClearingTable(board, deadline)
+    before = board.checkpoint()
+    found = unlock_group(board, table, pods, max_moves, deadline)
+    if found is not None:
+        runner_up = find_runner_up(board, table, pods, found.clearings, max_moves, deadline, before)
+        return replace(_as_plan(board, [waiting], found, refused=()), runner_up=runner_up)
+    if may_preempt:
+        tell(Progress("Looking for less important pods that could give way."))
+        search = PreemptionSearch(board, pods, max_moves, deadline)
+        if search.run():
+            return _with_preemptions(board, waiting, search.sacrifices)
+    return _refuse(board, waiting, max_moves, deadline)
 
 
-def _unlock_all(board: Board, waiting: Sequence[WaitingWorkload], max_moves: int, deadline: Deadline) -> Plan:
+def _with_preemptions(board: Board, waiting: WaitingWorkload, sacrifices: Sequence[Sacrifice]) -> Plan:
+    plan = _as_plan(board, [waiting], Found(bound=0, exact=False), refused=())
+    preemptions = describe_preemptions(board, waiting, sacrifices)
+    cost = round(plan.cost + sum(one.cost for one in preemptions), 3)
+    return replace(
+        plan,
+        preemptions=preemptions,
+        cost=cost,
+        relaxed=(*plan.relaxed, ONE_NODE),
+        sentence=preemption_sentence(waiting, len(plan.moves), len(preemptions)),
+    )
+
+
+def _unlock_all(
+    board: Board,
+    waiting: Sequence[WaitingWorkload],
+    max_moves: int,
+    deadline: Deadline,
+    *,
+    stages: int,
+    tell: Tell,
+) -> Plan:
     snapshot = board.snapshot
     refused: list[Refusal] = []
     candidates: list[WaitingWorkload] = []
@@ -125,13 +171,26 @@ def _unlock_all(board: Board, waiting: Sequence[WaitingWorkload], max_moves: int
             refused.append(Refusal(one.key, obstacle))
         else:
             candidates.append(one)
-    search = QueueUnlock(board, candidates, max_moves, deadline)
+    search = QueueUnlock(board, candidates, max_moves, deadline, stages, tell)
     done = search.run()
     names = {one.key for one in done}
     why = LATE if search.was_late else f"Within {max_moves} moves there is no room for it."
     refused += [Refusal(one.key, f"{why} {one.sentence}") for one in candidates if one.key not in names]
-    bound = Found(bound=0, exact=False)
-    return _as_plan(board, done, bound, tuple(refused[:MOST_REFUSALS]))
+    plan = _as_plan(board, done, Found(bound=0, exact=False), tuple(refused[:MOST_REFUSALS]))
+    return _with_gpu_bound(plan, search.bound)
+
+
+def _with_gpu_bound(plan: Plan, milli: float) -> Plan:
+    """Of all that waits the bound is on the GPUs that start, and so is the gap."""
+    achieved = plan.measures["unlocked_gpu_milli"]
+    bound = max(achieved, milli)
+    is_all = bool(plan.unlocked) and not plan.moves and bound - achieved < 1
+    return replace(
+        plan,
+        gap=(bound - achieved) / max(1000.0, bound),
+        proven_optimal=is_all,
+        measures={**plan.measures, "unlocked_gpu_bound": round(bound / 1000, 3)},
+    )
 
 
 def find_obstacle(snapshot: Snapshot, key: str, pods: Sequence[Pod]) -> str:
