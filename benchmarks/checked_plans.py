@@ -28,7 +28,7 @@ from apps.planner.waiting import group_pending
 from benchmarks.random_scenes import Kind, draw_mig_scene, draw_scene
 
 ORDERS = 3
-PARTS = 20
+PARTS = 100
 MOST_SHOWN = 5
 
 
@@ -36,7 +36,7 @@ def draw_kind(draw: random.Random) -> Kind:
     return Kind(
         nodes=draw.choice([4, 8, 16, 32, 48]),
         gpus=draw.choice([4, 8, 8]),
-        load=draw.choice([0.3, 0.5, 0.7, 0.85]),
+        load=draw.choice([0.3, 0.5, 0.7, 0.85, 0.95]),
         rules=draw.choice([0.0, 0.2, 0.6]),
         shares=draw.choice([0.0, 0.2, 0.5]),
         waiting=draw.choice([1, 3, 6]),
