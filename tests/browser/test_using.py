@@ -12,6 +12,7 @@ from apps.clusters.notices import publish
 from apps.clusters.queries import latest_snapshot, open_snapshot
 from apps.clusters.services import note_watch_error
 from apps.executions.models import Execution
+from apps.planner.defrag import plan_free_nodes
 from apps.plans import services
 from apps.plans.models import Plan
 from tests.browser.conftest import wait_for_stream
@@ -254,4 +255,38 @@ def test_a_page_that_asks_by_itself_leaves_no_part_behind_when_an_event_makes_it
         held[0].continue_()
     page.wait_for_timeout(500)
     assert len(held) > 1
+    assert page.complaints == []
+
+
+def test_a_search_is_followed_live_and_stopped_with_the_best_plan_so_far(console, open_page):
+    """The worker's part is played here: it tells, it hears the stop, and it answers."""
+    planner, cluster = console["planner"], console["cluster"]
+    page = open_page(planner, f"{GRID}plans/")
+    page.locator("#max-seconds").fill("300")
+    page.get_by_role("button", name="Plan to free whole nodes").click()
+    expect(page.locator("#live")).to_contain_text("It waits for a worker")
+    page.evaluate("window.notReloaded = true")
+    plan = services.claim_draft(plan_id=Plan.objects.latest("pk").pk)
+    assert plan.request["seconds"] == 300
+    wait_for_stream(page)
+    told = {"stage": "trying for one node more", "achieved": 1, "moves": 2, "bound": 3}
+    services.note_progress(plan=plan, told=told)
+    sentence = "1 node freed with 2 moves; no plan can free more than 3."
+    expect(page.locator("#live")).to_contain_text(sentence, timeout=15_000)
+    expect(page.locator("#live")).to_contain_text("Trying for one node more")
+    expect(page.locator("progress")).to_have_attribute("max", "300")
+    assert page.evaluate("window.notReloaded")
+    page.get_by_role("button", name="Stop and keep the best plan so far").click()
+    expect(page.locator("#live")).to_contain_text("Stopping…", timeout=15_000)
+    row = latest_snapshot(cluster)
+    found = plan_free_nodes(open_snapshot(row), max_moves=1, deadline=lambda: False)
+    honest = replace(found, proven_optimal=False, lower_bound=len(found.freed_nodes) + 2.0, gap=0.5)
+    services.attach_version(
+        plan_id=plan.pk, number=1, snapshot=row, found=honest, title="Free nodes", ending="stopped",
+        search_seconds=3.0,
+    )  # fmt: skip
+    expect(page.locator("#live")).to_contain_text("At most 2 more could be freed", timeout=15_000)
+    expect(page.locator("#live")).to_contain_text("gap 50 %")
+    expect(page.locator("#live")).to_contain_text("The search was stopped after 3 s")
+    expect(page.locator("#live")).not_to_contain_text("Proven optimal")
     assert page.complaints == []
