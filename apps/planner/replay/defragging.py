@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from apps.planner.defrag import plan_unlock
 from apps.planner.plan import Plan
 from apps.planner.replay.asks import Ask
@@ -63,33 +65,47 @@ def snapshot_of(table: NodeTable, crowd: Crowd) -> Snapshot:
 
 def _carry_out(scheduler: Scheduler, crowd: Crowd, plan: Plan) -> Outcome:
     rows = {node.name: row for row, node in enumerate(scheduler.table.nodes)}
-    for move in plan.moves:
-        number = _number_of(move.pod)
-        ask, seat = crowd.running[number]
-        scheduler.give_back(seat, ask)
-        crowd.running[number] = (ask, _seat_on(scheduler, ask, rows[move.target]))
+    moves = sum(_move(scheduler, crowd, _number_of(move.pod), rows[move.target]) for move in plan.moves)
     started = _start(scheduler, crowd, rows, plan)
-    return Outcome(len(plan.moves), len(started), sum(ask.gpu_milli for ask in started))
+    return Outcome(moves, len(started), sum(ask.gpu_milli for ask in started))
+
+
+def _move(scheduler: Scheduler, crowd: Crowd, number: int, row: int) -> bool:
+    """The planner may have meant another GPU for a part than the one taken here; what then finds no room
+    stays."""
+    ask, seat = crowd.running[number]
+    target = _seat_on(scheduler, ask, row)
+    if target is None:
+        return False
+    scheduler.give_back(seat, ask)
+    crowd.running[number] = (ask, target)
+    return True
 
 
 def _start(scheduler: Scheduler, crowd: Crowd, rows: Mapping[str, int], plan: Plan) -> list[Ask]:
     """First what the plan promised, where it promised; then whoever else fits now."""
-    promised = {_number_of(start.pod): rows[start.node] for start in plan.hand_overs}
+    promised = [(_number_of(start.pod), rows[start.node]) for start in plan.hand_overs]
     started = []
-    for number in (*promised, *(one for one in tuple(crowd.waiting) if one not in promised)):
-        ask = crowd.waiting.get(number)
-        if ask is None:
-            continue
-        row = promised.get(number)
-        seat = scheduler.place(ask) if row is None else _seat_on(scheduler, ask, row)
+    for number, row in promised:
+        seat = _seat_on(scheduler, crowd.waiting[number], row)
         if seat is not None:
-            del crowd.waiting[number]
-            crowd.running[number] = (ask, seat)
-            started.append(ask)
+            started.append(_let_in(crowd, number, seat))
+    for number, ask in tuple(crowd.waiting.items()):
+        seat = scheduler.place(ask)
+        if seat is not None:
+            started.append(_let_in(crowd, number, seat))
     return started
 
 
-def _seat_on(scheduler: Scheduler, ask: Ask, row: int) -> Seat:
+def _let_in(crowd: Crowd, number: int, seat: Seat) -> Ask:
+    ask = crowd.waiting.pop(number)
+    crowd.running[number] = (ask, seat)
+    return ask
+
+
+def _seat_on(scheduler: Scheduler, ask: Ask, row: int) -> Seat | None:
+    if not scheduler.table.fits(ask, np.array([row]))[0]:
+        return None
     seat = scheduler.policy.seat(ask, row, None)
     scheduler.take(seat, ask)
     return seat
