@@ -43,7 +43,7 @@ class Command(OfflineCommand):
         )  # fmt: skip
         parser.add_argument("--max-moves", metavar="K", type=int, default=50, help="each time; default: 50")
         parser.add_argument(
-            "--seconds", type=float, default=10.0, help="for each search for moves; default: 10"
+            "--seconds", type=float, default=20.0, help="of CPU for each search for moves; default: 20"
         )
         parser.add_argument("--json", action="store_true", help="answer in JSON on standard output")
 
@@ -79,8 +79,8 @@ def _replay(
     nodes: tuple[EmptyNode, ...], asks: tuple[Ask, ...], request: ReplayRequest, seconds: float
 ) -> tuple[Replay, dict[str, object]]:
     def new_deadline() -> Callable[[], bool]:
-        end = time.monotonic() + seconds
-        return lambda: time.monotonic() >= end
+        end = time.process_time() + seconds
+        return lambda: time.process_time() >= end
 
     started = time.process_time()
     try:
