@@ -1,4 +1,4 @@
-"""MIG layouts for clusters of every size up to 200 GPUs: proven or not, how fast, as good as another solver's?
+"""MIG layouts for clusters of every size up to 200 GPUs: proven or not, how fast, as good as another's?
 
     python -m benchmarks.mig [--seed 1] [--most 200] [--step 8] [--seconds 10] [--compare 48] [--large 1213]
 
@@ -69,7 +69,9 @@ def main() -> None:
     for models in FAMILIES:
         rows = [measure(models, size, options) for size in range(1, options.most + 1, options.step)]
         print_rows(models, rows)
-        missed = missed or (models[0].startswith("A100") and not all(row.proven for row in rows))
+        missed = missed or (
+            all(name.startswith("A100") for name in models) and not all(row.proven for row in rows)
+        )
     print(
         f"G6, the optimum proven for every A100 cluster up to {options.most} GPUs:"
         f" {'not reached' if missed else 'reached'}"
@@ -149,10 +151,11 @@ def measure_large(options: argparse.Namespace) -> None:
         scene = MigScene(str(options.seed), options.large * 8, ("A100-40GB",), demand=demand)
         snapshot = make_cluster(scene)
         plan, seconds = plan_timed(snapshot, 50, 60.0)
+        proof = "proven" if plan.proven_optimal else f"gap {plan.gap:.3f}"
         print(
             f"{options.large} nodes, {options.large * 8} GPUs, {len(snapshot.pods)} pods,"
             f" {len(snapshot.pending_pods)} waiting: {seconds:.2f} CPU s (goal 1),"
-            f" {len(plan.reconfigurations)} relaid, {len(plan.moves)} moves, {'proven' if plan.proven_optimal else f'gap {plan.gap:.3f}'}"
+            f" {len(plan.reconfigurations)} relaid, {len(plan.moves)} moves, {proof}"
         )
 
 

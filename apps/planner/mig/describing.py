@@ -30,8 +30,8 @@ CORDONED = (
     "and its GPU operands pause meanwhile."
 )
 NO_SWAPS = (
-    "Pods move only off GPUs that are relaid, and never between GPUs of one node: the kubelet could give them "
-    "the instance that they left."
+    "Pods move only off GPUs that are relaid, and never between GPUs of one node: the kubelet could give them"
+    " the instance that they left."
 )
 DRIVER_CHOOSES = "Layouts are planned by number; the driver chooses start slices, the kubelet instances."
 WHOLE_ARE_CUT = "GPUs that are whole and idle now are cut: so many fewer are left for whole-GPU pods."

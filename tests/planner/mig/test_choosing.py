@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.planner.mig.blocks import Block, CutGpu, Want
+from apps.planner.mig.blocks import Block, CutGpu, Want, group_alike
 from apps.planner.mig.catalogue import MODELS
 from apps.planner.mig.choosing import choose_layouts
+from apps.planner.mig.layout_program import LayoutProgram, Limits
 from apps.planner.mig.layouts import Cut, counts_of, list_layouts, uncut_slices
 from apps.planner.mig.placing import place_counts
+from apps.planner.mig.pruning import keep_useful
 from tests.planner.mig.brute_force import best_choice
 
 A30 = MODELS["A30-24GB"]
@@ -179,3 +181,38 @@ def test_a_bundle_is_served_whole_or_not_at_all():
     choice = choose_layouts(blocks, [gang, single], deadline=in_time)
     assert choice.unmet == {0: 5}
     assert choose_layouts(blocks, [replace(gang, number=4)], deadline=in_time).unmet == {}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_leaving_most_gpus_out_of_the_program_changes_nothing(seed):
+    rng = random.Random(5000 + seed)
+    blocks = [random_block(rng, f"g{at}", A30, rng.choice("ab"), GROUPS, f"{at // 4}") for at in range(24)]
+    wants = random_wants(rng, A30, GROUPS, [0, 1])
+    kinds = group_alike(blocks, by_site=True)
+    whole = LayoutProgram(kinds, wants, Limits(moves=6), Counter()).run(in_time, lambda _: 0.0).choice
+    staged = choose_layouts(blocks, wants, deadline=in_time, max_moves=6)
+    assert staged.proven
+    assert score(staged, wants) == score(whole, wants)
+
+
+def test_a_gpu_is_kept_while_fewer_better_ones_are_there_than_could_be_relaid():
+    empty, cut = Block("e", "a", (gpu(A30, ()),)), random_block(random.Random(1), "c", A30)
+    worse = replace(cut, used=(), offered=(("1g.6gb", 4),), gpus=(CutGpu(A30, (("1g.6gb", 4),)),))
+    better = [
+        replace(worse, key=f"b{at}", offered=(("1g.6gb", 2),), gpus=(CutGpu(A30, (("1g.6gb", 2),), 2),))
+        for at in range(2)
+    ]
+    kinds = group_alike([empty, worse, *better], by_site=False)
+    wanted = frozenset({"1g.6gb"})
+    assert len(keep_useful(kinds, wanted, 3)) == 3
+    assert worse.offered not in [kind.blocks[0].offered for kind in keep_useful(kinds, wanted, 2)]
+
+
+def test_of_gpus_alike_the_cheapest_to_drain_is_drained():
+    cut = (Cut(0, "1g.6gb"), Cut(1, "1g.6gb"))
+    used = ((("1g.6gb", frozenset("a")), 1),)
+    blocks = [Block(f"g{at}", "a", (gpu(A30, cut),), counts_of(cut), used, site=f"n{at}") for at in range(3)]
+    wants = [Want(("4g.24gb", frozenset("a")), 1, worth=4)]
+    costs = {"g0": 5.0, "g1": 1.0, "g2": 3.0}
+    choice = choose_layouts(blocks, wants, deadline=in_time, cost_of=lambda block: costs[block.key])
+    assert choice.drained == ["g1"]

@@ -273,3 +273,24 @@ def test_a_single_gpu_without_known_starts_is_cut_as_the_kubelet_offers_it():
     drawn = mig_cluster({"n1": ["1g@0"]}, wanting("4g"), facts=facts)
     plan = solve(drawn)
     assert [dict(one.before) for one in plan.reconfigurations] == [{"1g.5gb": 1}]
+
+
+def test_pods_with_a_wish_keep_the_place_that_only_they_need():
+    labels = {"n1": {"labels": {"pool": "a"}}, "n2": {"labels": {"pool": "b"}}}
+    free = wanting("3g", name="anywhere", priority=0)
+    bound = wanting("3g", name="only-a", node_selector={"pool": "a"})
+    plan = solve(mig_cluster({"n1": ["3g@0"], "n2": ["3g@0", "1g@0:A"]}, free, bound, facts=labels))
+    assert {one.pod: one.node for one in plan.hand_overs} == {
+        "team/anywhere-0": "n2",
+        "team/only-a-0": "n1",
+    }
+    assert plan.proven_optimal
+
+
+def test_the_search_tells_how_far_it_is():
+    told = []
+    drawn = mig_cluster({"n1": ["1g@0:a 1g@1:b"], "n2": ["1g@0:C 1g@1 1g@2"]}, wanting("7g"))
+    plan_mig(drawn, max_moves=5, deadline=lambda: False, tell=told.append)
+    assert [one.stage for one in told][0] == "Reading the layouts."
+    assert told[-1].achieved == 0
+    assert told[-1].bound == 7
