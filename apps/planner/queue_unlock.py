@@ -19,6 +19,7 @@ from apps.planner.unlock import unlock_group
 from apps.planner.waiting import WaitingWorkload
 
 LARGE_PRICE = 300.0
+MANY_NODES = 60
 PASSES = {
     1: ((1, 0.0), (1, 0.0)),
     2: ((1, 300.0), (2, 300.0), (2, 0.0)),
@@ -58,6 +59,7 @@ class QueueUnlock:
         return done
 
     def _run_level(self, level: list[WaitingWorkload], is_first: bool) -> list[WaitingWorkload]:
+        waiting = float(sum(self._milli(one) for one in level))
         done = self._run_large(level)
         names = {one.key for one in done}
         left = [one for one in level if one.key not in names]
@@ -70,9 +72,8 @@ class QueueUnlock:
             if not number:
                 # A later level's bound would depend on what the earlier ones took: all that waits, then.
                 odd = sum(_idle_milli(self.board, one) for one in search.odd)
-                self.bound += (
-                    min(search.waiting_milli, search.bound + odd) if is_first else search.waiting_milli
-                )
+                is_close = is_first and not done
+                self.bound += min(waiting, search.bound + odd) if is_close else waiting
             done += started
             names = {one.key for one in started}
             left = [one for one in left if one.key not in names]
@@ -81,7 +82,7 @@ class QueueUnlock:
         return done + self._run_rest(left)
 
     def _run_large(self, level: list[WaitingWorkload]) -> list[WaitingWorkload]:
-        """Where most of what waits asks for several GPUs on one node, those first."""
+        """Where most of what waits asks for several GPUs on a node, those first: without moves, then with."""
         milli: dict[bool, int] = {True: 0, False: 0}
         large: list[WaitingWorkload] = []
         for one in level:
@@ -90,10 +91,14 @@ class QueueUnlock:
             milli[is_large] += sum(demand.gpu_milli for demand in demands)
             if is_large:
                 large.append(one)
-        if milli[True] <= milli[False]:
+        if milli[True] <= milli[False] or len(self.board.final.by_node) < MANY_NODES:
             return []
-        args = (self.board, self.table, large, self._moves_left(), self.deadline, 1, LARGE_PRICE)
-        return LevelUnlock(*args, tell=self._tell).run_large()
+        args = (self.board, self.table, large, 0, self.deadline, 1, 0.0)
+        done = LevelUnlock(*args, tell=self._tell).run()
+        names = {one.key for one in done}
+        rest = [one for one in large if one.key not in names]
+        args = (self.board, self.table, rest, self._moves_left(), self.deadline, 1, LARGE_PRICE)
+        return done + LevelUnlock(*args, tell=self._tell).run_large()
 
     def _run_rest(self, left: Sequence[WaitingWorkload]) -> list[WaitingWorkload]:
         """One by one in the order of the queue; of several that look alike none is tried after one failed."""
@@ -111,6 +116,9 @@ class QueueUnlock:
             else:
                 done.append(one)
         return done
+
+    def _milli(self, one: WaitingWorkload) -> int:
+        return sum(self.board.final.demand(self.board.snapshot.pods[uid]).gpu_milli for uid in one.pods)
 
     def _tell(self, milli: int) -> None:
         self.tell(Progress("Making room for the queue.", milli // WHOLE, len(self.board.moves)))

@@ -73,6 +73,33 @@ class Filling:
         return left[self._worth.resource] * self._worth.price + sum(fills[milli // unit] for milli in devices)
 
 
+def list_fillings(
+    offers: Sequence[Offer], left: tuple[int, ...], devices: Devices, most: int
+) -> list[tuple[tuple[int, int], ...]]:
+    """Every set of pods that fits and to which none can be added (placed in this order), `most` of
+    them: how many of each offer."""
+    found: list[tuple[tuple[int, int], ...]] = []
+    stack: list[tuple[int, tuple[int, ...], Devices, tuple[int, ...]]] = [
+        (0, left, devices, (0,) * len(offers))
+    ]
+    while stack and len(found) < most:
+        first, room, rest, counts = stack.pop()
+        grown = 0
+        for at, one in enumerate(offers):
+            seated = seat(one, rest) if counts[at] < one.limit else None
+            spare = tuple(have - take for have, take in zip(room, one.amounts, strict=True))
+            if seated is None or min(spare) < 0:
+                continue
+            grown += 1
+            if at >= first:
+                stack.append((at, spare, seated, (*counts[:at], counts[at] + 1, *counts[at + 1 :])))
+        if not grown and any(counts):
+            found.append(
+                tuple((one.number, count) for one, count in zip(offers, counts, strict=True) if count)
+            )
+    return found
+
+
 def seat(one: Offer, devices: Devices) -> Devices | None:
     """The devices after one more pod, sorted; full ones are left out."""
     if one.milli >= WHOLE:

@@ -70,6 +70,8 @@ class LevelUnlock:
         self.bound = min(self.bound, search.bound)
         if best is None:
             return []
+        if best[0].columns and not self.deadline():
+            best = self._with_fewer_moves(search, best)
         Realisation(self.board, search, best[0]).put()
         return best[1]
 
@@ -102,8 +104,22 @@ class LevelUnlock:
         self.board.stage = stage
         return found if is_better else best
 
+    def _with_fewer_moves(
+        self, search: ChoiceSearch, best: tuple[Answer, list[WaitingWorkload]]
+    ) -> tuple[Answer, list[WaitingWorkload]]:
+        """As many GPUs with as few moves as the known choices allow; the board stays as it is."""
+        answer = search.program.choose(self.deadline, least=best[0].milli)
+        if answer is None or answer.milli < best[0].milli or answer.moves >= best[0].moves:
+            return best
+        mark, stage = self.board.checkpoint(), self.board.stage
+        realisation = Realisation(self.board, search, answer)
+        is_possible = realisation.put()
+        self.board.undo(mark)
+        self.board.stage = stage
+        return (answer, realisation.unlocked) if is_possible else best
+
     def _worth(self, answer: Answer) -> float:
-        return answer.milli - self.price * sum(len(one.victims) for one in answer.columns)
+        return answer.milli - self.price * answer.moves
 
     def _realise(
         self, search: ChoiceSearch, answer: Answer | None, repairs: int = MOST_REPAIRS

@@ -53,6 +53,10 @@ class Answer:
     bound: float
     proven: bool
 
+    @property
+    def moves(self) -> int:
+        return sum(len(column.victims) for column in self.columns)
+
 
 @dataclass(slots=True)
 class QueueProgram:
@@ -96,12 +100,13 @@ class QueueProgram:
         deadline: Deadline,
         columns: Sequence[Column] | None = None,
         fixed: Collection[object] = (),
-        branches: int = MOST_BRANCHES,
+        least: float | None = None,
     ) -> Answer | None:
-        """The best whole choice among these columns (all that are known); None if none was found in time."""
+        """The best whole choice among these columns (all that are known); None if none was found in time.
+        least: the fewest moves for so many milli-GPUs, rather than the most GPUs."""
         columns = self.columns if columns is None else columns
-        solver = self._solver(self._model(columns, True, fixed))
-        solver.setOptionValue("mip_max_nodes", branches)
+        solver = self._solver(self._model(columns, True, fixed, least))
+        solver.setOptionValue("mip_max_nodes", MOST_BRANCHES)
         solver.setOptionValue("mip_rel_gap", 1e-6)
 
         def stop_when_late(event: Any) -> None:
@@ -121,6 +126,16 @@ class QueueProgram:
         proven = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
         return Answer(chosen, counts, milli, -info.mip_dual_bound, proven)
 
+    def _entries(self, column: Column, row: int) -> list[tuple[int, float]]:
+        """row: of its node."""
+        part = [(row, 1.0)]
+        if column.victims:
+            part.append((0, float(len(column.victims))))
+        part += [(1 + wish, -float(number)) for wish, number in column.starts]
+        first = 1 + self.wishes
+        part += [(first + at, float(number)) for at, number in column.leaves if self.kinds[at]]
+        return part + [(first + at, -float(number)) for at, number in column.arrives if self.kinds[at]]
+
     def _solver(self, model: Any) -> Any:
         solver = QuietHighs()
         solver.setOptionValue("output_flag", False)
@@ -129,7 +144,13 @@ class QueueProgram:
         solver.passModel(model)
         return solver
 
-    def _model(self, columns: Sequence[Column], whole: bool, fixed: Collection[object] = ()) -> Any:
+    def _model(
+        self,
+        columns: Sequence[Column],
+        whole: bool,
+        fixed: Collection[object] = (),
+        least: float | None = None,
+    ) -> Any:
         """Columns: batches, then the nodes' choices, then (only in part) arrivals from nowhere."""
         scarce = [at for at, cost in enumerate(self.kinds) if cost]
         node_row: dict[str, int] = {}
@@ -144,19 +165,18 @@ class QueueProgram:
             costs.append(max(self.price, LEAST_PRICE) * len(column.victims))
             limits.append(1.0)
             row = node_row.setdefault(column.node, base + len(node_row))
-            part = [(row, 1.0)]
-            if column.victims:
-                part.append((0, float(len(column.victims))))
-            part += [(1 + wish, -float(number)) for wish, number in column.starts]
-            part += [(1 + self.wishes + at, float(n)) for at, n in column.leaves if self.kinds[at]]
-            part += [(1 + self.wishes + at, -float(n)) for at, n in column.arrives if self.kinds[at]]
-            entries.append(part)
+            entries.append(self._entries(column, row))
         if not whole:
             for at in scarce:
                 costs.append(float(self.kinds[at]))
                 limits.append(highspy.kHighsInf)
                 entries.append([(1 + self.wishes + at, -1.0)])
         highs = [float(self.most_moves)] + [0.0] * (base - 1) + [1.0] * len(node_row)
+        if least is not None:
+            for batch, part in zip(self.batches, entries, strict=False):
+                part.append((len(highs), -float(batch.milli)))
+            highs.append(0.5 - least)
+            costs = [0.0] * len(self.batches) + [float(len(column.victims)) for column in columns]
         lows = [0.0] * len(costs)
         for at, column in enumerate(columns if fixed else (), start=len(self.batches)):
             lows[at] = float(column.key in fixed)
@@ -177,11 +197,15 @@ def _build(
     model.col_upper_ = np.array(limits[1], dtype=np.double)
     model.row_lower_ = np.full(len(highs), -highspy.kHighsInf)
     model.row_upper_ = np.array(highs, dtype=np.double)
+    _fill_matrix(model, entries)
+    if whole:
+        model.integrality_ = [highspy.HighsVarType.kInteger] * len(costs)
+    return model
+
+
+def _fill_matrix(model: Any, entries: list[list[tuple[int, float]]]) -> None:
     model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     starts = np.cumsum([0, *map(len, entries)])
     model.a_matrix_.start_ = starts.astype(np.int32)
     model.a_matrix_.index_ = np.array([row for part in entries for row, _ in part], dtype=np.int32)
     model.a_matrix_.value_ = np.array([value for part in entries for _, value in part], dtype=np.double)
-    if whole:
-        model.integrality_ = [highspy.HighsVarType.kInteger] * len(costs)
-    return model

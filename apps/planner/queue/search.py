@@ -17,7 +17,7 @@ from apps.planner.capacity import shape_key
 from apps.planner.clearing_table import ClearingTable
 from apps.planner.placement import Board
 from apps.planner.queue.columns import Column, count_kinds
-from apps.planner.queue.filling import Filling
+from apps.planner.queue.filling import Filling, list_fillings
 from apps.planner.queue.prices import FillPrices, Offer
 from apps.planner.queue.program import Duals, QueueProgram
 from apps.planner.queue.states import PODS, UNITS, Flags, Ints, NodeStates, StateTable
@@ -32,7 +32,8 @@ CHEAPEST = 8
 WAYS = 10
 MOST_FILLS, MOST_STEPS = 5, 30
 THOROUGH_FILLS, THOROUGH_STEPS = 40, 1000
-FEW_STATES = 15_000
+FEW_STATES, VERY_FEW_STATES = 15_000, 400
+MOST_LISTED = 60
 """Up to so many all nodes are asked in a round, and thoroughly."""
 ENOUGH = 2e-3
 """Share of the bound below which a further round is not worth its time."""
@@ -83,7 +84,8 @@ class ChoiceSearch:
         ]
         self._priced = [at for at, name in enumerate(self.table.resources) if name not in (PODS, UNITS)]
         self.pools = list(self._pool())
-        is_small = sum(len(pool.size) for pool in self.pools) <= FEW_STATES
+        states = sum(len(pool.size) for pool in self.pools)
+        is_small, self.is_tiny = states <= FEW_STATES, states <= VERY_FEW_STATES
         self._fills, self._steps = (THOROUGH_FILLS, THOROUGH_STEPS) if is_small else (MOST_FILLS, MOST_STEPS)
         self._asked = len(self.table.nodes) if is_small else NODES_A_MOVE * most_moves + NODES
         self.bound = float(sum(batch.milli * len(batch.members) for batch in batches))
@@ -100,9 +102,26 @@ class ChoiceSearch:
         for at, wish in enumerate(self.wishes):
             if wish.demand.gpus > 1 and not self.is_late():
                 self._seed_large(at, wish, clearings)
+        if self.is_tiny:
+            self._list_everything()
         for price in FIRST_PRICES:
             if not self.is_late():
                 self._round(Duals(price, tuple(self.milli), tuple(self.scarcity)))
+
+    def _list_everything(self) -> None:
+        """Every choice of every node, as long as they are few."""
+        prices = Duals(0.0, tuple(self.milli), tuple(self.scarcity))
+        for pool in self.pools:
+            offers = self._offers(pool, prices)
+            both = [*offers, *self._arrival_offers(pool, prices)]
+            for row in range(len(pool.size)):
+                at = int(np.searchsorted(pool.first, row, side="right")) - 1
+                left = tuple(max(0, int(amount)) for amount in pool.left[row])
+                devices = tuple(sorted(int(milli) for milli in pool.devices[row] if milli > 0))
+                for counts in list_fillings(both if pool.quiet[row] else offers, left, devices, MOST_LISTED):
+                    column = self._column(pool.nodes[at], row - int(pool.first[at]), counts)
+                    if column is not None:
+                        self.program.add(column)
 
     def _seed_large(self, at: int, wish: Wish, clearings: ClearingTable) -> None:
         kinds = self.table.kinds
@@ -149,18 +168,7 @@ class ChoiceSearch:
         return total
 
     def _price_pool(self, pool: Pool, duals: Duals) -> tuple[float, int]:
-        offers = [
-            Offer(
-                at,
-                duals.wishes[at],
-                self.wishes[at].demand.milli,
-                self.wishes[at].demand.gpus,
-                self.amounts[at],
-                self.wishes[at].most,
-            )
-            for at in pool.wishes
-            if duals.wishes[at] > 0
-        ]
+        offers = self._offers(pool, duals)
         prices = FillPrices(offers, self.table.unit, self._priced)
         kinds = np.array([*duals.kinds, 0.0]) + duals.move
         kinds[-1] = 0.0
@@ -242,6 +250,20 @@ class ChoiceSearch:
         if number < len(self.wishes):
             return -self.wishes[number].demand.gpu_milli, number
         return -int(self.scarcity[number - len(self.wishes)]), number
+
+    def _offers(self, pool: Pool, duals: Duals) -> list[Offer]:
+        return [
+            Offer(
+                at,
+                duals.wishes[at],
+                self.wishes[at].demand.milli,
+                self.wishes[at].demand.gpus,
+                self.amounts[at],
+                self.wishes[at].most,
+            )
+            for at in pool.wishes
+            if duals.wishes[at] > 0
+        ]
 
     def _arrival_offers(self, pool: Pool, duals: Duals) -> list[Offer]:
         offers = []

@@ -1,0 +1,153 @@
+"""All that waits: the most GPUs, whole gangs, priorities; stages; preemption; the second best way."""
+
+import random
+from itertools import combinations, product
+
+import pytest
+
+from apps.planner.defrag import plan_unlock
+from apps.planner.snapshot import Snapshot
+from apps.planner.verification import check_plan
+from tests.drawing import budget, cluster, running, waiting
+
+
+def unlock(snapshot: Snapshot, workload=None, moves=5, **asked):
+    plan = plan_unlock(snapshot, workload=workload, max_moves=moves, deadline=lambda: False, **asked)
+    assert check_plan(snapshot, plan) == []
+    return plan
+
+
+def draw_queue(seed: int) -> Snapshot:
+    """Three nodes of four GPUs, some pods, and up to three pods that wait."""
+    draw = random.Random(seed)
+    lines = []
+    for name in ("a1", "a2", "a3"):
+        marks = [draw.choice(["a", "b", "A", ".", "."]) for _ in range(4)]
+        lines.append(f"{name} {''.join(marks)}")
+    groups = [waiting(f"ml/w{at}", gpus=draw.choice([1, 2, 3, 4])) for at in range(draw.randint(2, 3))]
+    return cluster("\n".join(lines), *groups)
+
+
+def most_gpus(snapshot: Snapshot, most_moves: int) -> int:
+    """Every set of moves onto free GPUs of nodes that lose nobody, and every start of what waits."""
+    free = {
+        name: 4 - sum(pod.requests["nvidia.com/gpu"] for pod in snapshot.pods_on(name))
+        for name in snapshot.nodes
+    }
+    was_free = {name for name, left in free.items() if left == 4}
+    pods = [pod for pod in snapshot.pods.values() if pod.node_name and not pod.protections]
+    wants = [pod.requests["nvidia.com/gpu"] for pod in snapshot.pending_pods]
+    best = 0
+    for number in range(most_moves + 1):
+        for victims in combinations(pods, number):
+            sources = {pod.node_name for pod in victims}
+            for targets in product([name for name in free if name not in sources | was_free], repeat=number):
+                left = dict(free)
+                for pod, target in zip(victims, targets, strict=True):
+                    left[target] -= pod.requests["nvidia.com/gpu"]
+                if min(left.values()) < 0:
+                    continue
+                for pod in victims:
+                    left[pod.node_name] += pod.requests["nvidia.com/gpu"]
+                best = max(best, _most_started(left, wants))
+    return best
+
+
+def _most_started(left: dict[str, int], wants: list[int]) -> int:
+    if not wants:
+        return 0
+    best = _most_started(left, wants[1:])
+    for name in left:
+        if left[name] >= wants[0]:
+            rest = {**left, name: left[name] - wants[0]}
+            best = max(best, wants[0] + _most_started(rest, wants[1:]))
+    return best
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_as_many_gpus_start_as_by_trying_everything(seed):
+    snapshot = draw_queue(seed)
+
+    plan = unlock(snapshot, moves=2)
+
+    assert plan.unlocked_gpus == most_gpus(snapshot, 2)
+    assert plan.measures["unlocked_gpu_bound"] >= plan.unlocked_gpus
+
+
+def test_higher_priority_starts_first_though_fewer_gpus_do():
+    small, large = waiting("ml/small", gpus=1, priority=9), waiting("ml/large", gpus=4)
+
+    assert unlock(cluster("a1 ....", small, large), moves=0).unlocked == ("ml/small",)
+
+
+def test_a_gang_of_the_queue_starts_whole_or_leaves_the_room_to_others():
+    gang, single = waiting("ml/gang", gpus=2, count=3), waiting("ml/one", gpus=2)
+
+    assert unlock(cluster("a1 ..AA\na2 ..AA", gang, single)).unlocked == ("ml/one",)
+
+
+def test_a_later_stage_may_use_room_that_an_earlier_one_makes_if_it_is_allowed():
+    """The GPU pod on a1 needs the CPU that a pod without GPUs gives back on a2."""
+    nodes = {"a1": {"allocatable": {"cpu": 20_000, "memory": 2**40, "pods": 20, "nvidia.com/gpu": 4}}}
+    nodes["a2"] = {"allocatable": {"cpu": 8_000, "memory": 2**40, "pods": 20, "nvidia.com/gpu": 4}}
+    extra = [running("web", "a2", cpu=4000)]
+    gang = waiting("ml/quad", gpus=4, cpu=18_000)
+    snapshot = cluster(
+        "a1 a...\na2 A...\nc1 A", gang, waiting("ml/other", gpus=4, cpu=19_000), nodes=nodes, extra=extra
+    )
+
+    assert unlock(snapshot).unlocked == ()
+    plan = unlock(snapshot, stages=2)
+    assert plan.unlocked_gpus == 4
+    assert [(move.pod, move.stage) for move in plan.moves] == [("team/web", 1), ("team/a1-a", 2)]
+    assert plan.moves[0].wave < plan.moves[1].wave
+
+
+def test_who_can_move_moves_and_only_the_rest_gives_way():
+    snapshot = cluster("a1 aab.\na2 AAA.", waiting("ml/train", gpus=4, priority=10))
+
+    plan = unlock(snapshot, "ml/train", may_preempt=True)
+
+    assert [move.pod for move in plan.moves] == ["team/a1-b"]
+    assert [(one.pod, one.node, one.priority) for one in plan.preemptions] == [("team/a1-a", "a1", 0)]
+    assert plan.cost == round(sum(one.cost for one in (*plan.moves, *plan.preemptions)), 3)
+    assert unlock(snapshot, "ml/train").preemptions == ()
+
+
+def test_the_least_important_give_way_and_nobody_of_equal_rank():
+    drawing = "a1 aabb\na2 ccdd"
+    pods = {"a1-a": {"priority": 5}, "a2-c": {"priority": 1}}
+    ranked = cluster(drawing, waiting("ml/train", gpus=2, priority=10), pods=pods)
+    equal = cluster(drawing, waiting("ml/train", gpus=2, priority=0))
+    polite = cluster(drawing, waiting("ml/train", gpus=2, priority=10, preemption_policy="Never"), pods=pods)
+
+    assert unlock(ranked, "ml/train", may_preempt=True).preemptions[0].priority == 0
+    assert unlock(equal, "ml/train", may_preempt=True).unlocked == ()
+    assert unlock(polite, "ml/train", may_preempt=True).unlocked == ()
+
+
+def test_moves_are_rather_taken_than_anybodys_place():
+    snapshot = cluster("a1 ab..\na2 AA..", waiting("ml/train", gpus=4, priority=10))
+
+    plan = unlock(snapshot, "ml/train", may_preempt=True)
+
+    assert (len(plan.moves), plan.preemptions) == (2, ())
+
+
+def test_preemption_takes_no_more_of_a_budget_than_it_allows():
+    pods = {name: {"labels": {"app": "db"}} for name in ("a1-a", "a1-b")}
+    gang = waiting("ml/train", gpus=4, priority=10)
+    tight = cluster("a1 aabb", gang, pods=pods, budgets=[budget("db", allowed=1, app="db")])
+    wide = cluster("a1 aabb", gang, pods=pods, budgets=[budget("db", allowed=2, app="db")])
+
+    assert unlock(tight, "ml/train", may_preempt=True).unlocked == ()
+    assert len(unlock(wide, "ml/train", may_preempt=True).preemptions) == 2
+
+
+def test_the_second_best_way_is_named_with_its_price():
+    snapshot = cluster("a1 a...\na2 abb.\na3 AAA.", waiting("ml/train", gpus=4))
+
+    second = unlock(snapshot, "ml/train").runner_up
+
+    assert (second.nodes, second.moves, second.preemptions) == (("a2",), 2, 0)
+    assert second.sentence == "Starting on a2 instead would take 2 moves, 1 more."
