@@ -8,7 +8,7 @@ bound holds whenever the search stops. Not in here: putting an answer on the boa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,10 @@ from apps.planner.clearing_table import ClearingTable
 from apps.planner.placement import Board
 from apps.planner.queue.columns import Column, count_kinds
 from apps.planner.queue.filling import Filling, list_fillings
+from apps.planner.queue.pools import Pool, stack_nodes
 from apps.planner.queue.prices import FillPrices, Offer
 from apps.planner.queue.program import Duals, QueueProgram
-from apps.planner.queue.states import PODS, UNITS, Flags, Ints, NodeStates, StateTable
+from apps.planner.queue.states import PODS, UNITS, Flags, NodeStates, StateTable
 from apps.planner.queue.wishes import Batch, Wish
 from apps.planner.resources import asks_gpu
 
@@ -38,22 +39,6 @@ MOST_LISTED = 60
 ENOUGH = 2e-3
 """Share of the bound below which a further round is not worth its time."""
 GAIN = 1.0
-
-
-@dataclass(slots=True)
-class Pool:
-    """Nodes to which the same wishes may go, and all their states one after the other."""
-
-    wishes: tuple[int, ...]
-    arrivals: tuple[int, ...]
-    nodes: list[NodeStates]
-    first: Ints
-    left: Ints
-    devices: Ints
-    size: Ints
-    kinds: Ints
-    chosen: Flags
-    quiet: Flags
 
 
 class ChoiceSearch:
@@ -295,22 +280,4 @@ class ChoiceSearch:
             groups.setdefault((node.wishes, arrivals), []).append(node)
         for (wishes, arrivals), nodes in groups.items():
             quiet = np.concatenate([self._may_take(node) for node in nodes])
-            yield _stack(wishes, arrivals, nodes, len(self.table.examples), quiet)
-
-
-def _stack(
-    wishes: tuple[int, ...], arrivals: tuple[int, ...], nodes: list[NodeStates], none: int, quiet: Flags
-) -> Pool:
-    wide = max(node.devices.shape[1] for node in nodes)
-    many = max(len(node.guests) for node in nodes)
-    rows = [len(node.left) for node in nodes]
-    first = np.cumsum([0, *rows]).astype(np.int64)
-    devices = np.zeros((first[-1], wide), dtype=np.int64)
-    chosen = np.zeros((first[-1], many), dtype=bool)
-    kinds = np.full((first[-1], many), none, dtype=np.int64)
-    for node, low, high in zip(nodes, first[:-1], first[1:], strict=True):
-        devices[low:high, : node.devices.shape[1]] = node.devices
-        chosen[low:high, : len(node.guests)] = node.chosen
-        kinds[low:high, : len(node.guests)] = node.kinds
-    left = np.vstack([node.left for node in nodes])
-    return Pool(wishes, arrivals, nodes, first, left, devices, chosen.sum(axis=1), kinds, chosen, quiet)
+            yield stack_nodes(wishes, arrivals, nodes, len(self.table.examples), quiet)
