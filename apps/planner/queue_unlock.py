@@ -72,7 +72,7 @@ class QueueUnlock:
             if not number:
                 # A later level's bound would depend on what the earlier ones took: all that waits, then.
                 odd = sum(_idle_milli(self.board, one) for one in search.odd)
-                is_close = is_first and not done
+                is_close = is_first and not done and self.stages == 1
                 self.bound += min(waiting, search.bound + odd) if is_close else waiting
             done += started
             names = {one.key for one in started}

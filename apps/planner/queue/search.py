@@ -140,7 +140,7 @@ class ChoiceSearch:
             gain, new = self._price_pool(pool, duals)
             gains += gain
             added += new
-        if not self.is_late():
+        if not self.is_late() and self.table.is_complete:
             self.bound = min(self.bound, gains)
         return added
 
@@ -180,7 +180,7 @@ class ChoiceSearch:
     ) -> tuple[float, int]:
         added = 0
         peaks = np.maximum.reduceat(most, pool.first[:-1])
-        total = float(peaks[peaks > GAIN].sum())
+        total = float(np.maximum(peaks, 0.0).sum())
         for at in np.argsort(-peaks, kind="stable")[: self._asked]:
             if peaks[at] <= GAIN or self.is_late():
                 break

@@ -72,6 +72,7 @@ class StateTable:
         self.unit = gcd(WHOLE, *(wish.demand.milli for wish in wishes))
         self.nodes: list[NodeStates] = []
         self.odd: list[str] = []
+        self.is_complete = True
         self._linked = any(wish.demand.link is not None for wish in wishes)
         self._most_moves = most_moves
         self._may_go = asks_gpu if stages > 1 else needs_target
@@ -80,6 +81,7 @@ class StateTable:
             if not mine:
                 continue
             if is_late():
+                self.is_complete = False
                 break
             if room.by_device:
                 self._add(name, room, mine)
@@ -105,6 +107,7 @@ class StateTable:
         sizes = tuple(len(group) for group in groups)
         counts, is_complete = list_counts(sizes, min(self._most_moves, len(guests)))
         chosen = counts[:, group_of] > rank if guests else np.zeros((1, 0), dtype=bool)
+        self.is_complete = self.is_complete and is_complete
         seats = self._seats(room, guests)
         if not is_complete:
             chosen = np.unique(np.vstack([chosen, *self._emptyings(guests, seats, group_of)]), axis=0)
