@@ -25,7 +25,7 @@ from apps.planner.rooms import WHOLE, Room
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-MOST_SETS = 100
+MOST_SETS, MOST_SETS_IN_STAGES = 300, 100
 PODS = "pods"
 UNITS = "units of GPUs"
 AMPLE = 2**50
@@ -105,7 +105,8 @@ class StateTable:
         group_of = np.array([at for at, group in enumerate(groups) for _ in group], dtype=np.int64)
         rank = np.array([at for group in groups for at in range(len(group))], dtype=np.int64)
         sizes = tuple(len(group) for group in groups)
-        counts, is_complete = list_counts(sizes, min(self._most_moves, len(guests)))
+        most_sets = MOST_SETS_IN_STAGES if self._may_go is asks_gpu else MOST_SETS
+        counts, is_complete = list_counts(sizes, min(self._most_moves, len(guests)), most_sets)
         chosen = counts[:, group_of] > rank if guests else np.zeros((1, 0), dtype=bool)
         self.is_complete = self.is_complete and is_complete
         seats = self._seats(room, guests)
@@ -153,11 +154,11 @@ class StateTable:
 
 
 @lru_cache(maxsize=4096)
-def list_counts(sizes: Counts, most: int) -> tuple[Ints, bool]:
+def list_counts(sizes: Counts, most: int, most_sets: int) -> tuple[Ints, bool]:
     """How many of each group leave: small sets first; whether all of up to `most` pods are listed."""
     found: list[Counts] = []
     for total in range(most + 1):
-        found += islice(share_out(total, sizes), MOST_SETS + 1 - len(found))
-        if len(found) > MOST_SETS:
-            return np.array(found[:MOST_SETS], dtype=np.int64), False
+        found += islice(share_out(total, sizes), most_sets + 1 - len(found))
+        if len(found) > most_sets:
+            return np.array(found[:most_sets], dtype=np.int64), False
     return np.array(found, dtype=np.int64).reshape(len(found), len(sizes)), True
