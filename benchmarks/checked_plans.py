@@ -5,8 +5,8 @@
 Random clusters of every kind (whole GPUs, shares, CPU pods, selectors, taints, affinity both ways, spread,
 budgets, gangs, links, MIG) are planned for every goal, with and without preemption. The checker replays each
 plan: all targets held at once, every wave at once, every prefix in the plan's order, and in three further
-orders drawn at random inside the waves. Exits with 1 at the end if anything was found; the case's number
-makes its cluster and plans again (`--case`).
+orders drawn at random inside the waves. Every 25th cluster is a large one (300 to 1,200 nodes). Exits with
+1 at the end if anything was found; the case's number makes its cluster and plans again (`--case`).
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ from benchmarks.random_scenes import Kind, draw_mig_scene, draw_scene
 ORDERS = 3
 PARTS = 100
 MOST_SHOWN = 5
+LARGE_EVERY = 25
+LARGE_NODES = (300, 600, 1200)
+"""Every so many cases one large cluster, of whole nodes and few rules: where many moves come from."""
 
 
 def draw_kind(draw: random.Random) -> Kind:
@@ -46,9 +49,26 @@ def draw_kind(draw: random.Random) -> Kind:
     )
 
 
-def plans_of(draw: random.Random) -> Iterator[tuple[Snapshot, str, Plan]]:
+def draw_large_kind(draw: random.Random) -> Kind:
+    return Kind(
+        nodes=draw.choice(LARGE_NODES),
+        load=draw.choice([0.5, 0.7, 0.85]),
+        rules=draw.choice([0.0, 0.02]),
+        shares=draw.choice([0.0, 0.1]),
+        waiting=1,
+        protected=0.02,
+        cpu_pods=0.2,
+        models=draw.choice([1, 3]),
+    )
+
+
+def plans_of(draw: random.Random, *, large: bool) -> Iterator[tuple[Snapshot, str, Plan]]:
     """(cluster, what was asked, plan) of one case."""
-    if draw.random() < 0.15:
+    if large:
+        kind = draw_large_kind(draw)
+        snapshot = draw_scene(draw, kind)
+        requests = [PlanRequest(Goal.FREE_NODES, kind.nodes)]
+    elif draw.random() < 0.15:
         snapshot = draw_mig_scene(draw, nodes=draw.choice([1, 2, 4]), gpus=draw.choice([1, 4, 8]))
         requests = [PlanRequest(Goal.MIG, draw.choice([2, 10, 40]))]
     else:
@@ -103,7 +123,9 @@ class Tally:
     def run_case(self, seed: int, case: int) -> None:
         self.clusters += 1
         last = time.process_time()
-        for snapshot, words, plan in plans_of(random.Random(f"{seed}/{case}")):
+        for snapshot, words, plan in plans_of(
+            random.Random(f"{seed}/{case}"), large=case % LARGE_EVERY == LARGE_EVERY - 1
+        ):
             planned = time.process_time()
             found = find_violations(snapshot, plan, random.Random(f"{seed}/{case}/orders"))
             self.planning += planned - last
