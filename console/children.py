@@ -14,6 +14,7 @@ from console.embedded import die_with_parent
 from console.place import ROOT
 
 SECONDS_TO_START = 90
+SECONDS_BETWEEN_WORDS = 30
 RESTARTS_ALLOWED = 5
 RESTARTS_COUNTED_SECONDS = 120
 
@@ -63,16 +64,28 @@ class Child:
             raise StartFailed(f"{self.name} keeps ending. {self.end_of_log()}")
         self.start()
 
-    def wait_until(self, is_ready: Callable[[], bool]) -> None:
-        """Poll until it is ready. Raises StartFailed when it ends first or takes too long."""
-        deadline = time.monotonic() + SECONDS_TO_START
-        while time.monotonic() < deadline:
+    def wait_until(
+        self,
+        is_ready: Callable[[], bool],
+        seconds: float = SECONDS_TO_START,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Poll until it is ready; tell says now and then that it still is not.
+
+        Raises StartFailed when it ends first or takes longer than so many seconds.
+        """
+        began = time.monotonic()
+        next_word = began + SECONDS_BETWEEN_WORDS
+        while (now := time.monotonic()) < began + seconds:
             if self.exit_status is not None:
                 raise StartFailed(f"{self.name} did not start. {self.end_of_log()}")
             if is_ready():
                 return
+            if now >= next_word:
+                tell(f"Still waiting for {self.name} ({now - began:.0f} s, {seconds:.0f} s at most) ...")
+                next_word = now + SECONDS_BETWEEN_WORDS
             time.sleep(0.05)
-        raise StartFailed(f"{self.name} was not ready within {SECONDS_TO_START} s; see {self.log}.")
+        raise StartFailed(f"{self.name} was not ready within {seconds:.0f} s; see {self.log}.")
 
     def ask_to_end(self) -> None:
         if self.process is not None and self.process.poll() is None:

@@ -19,7 +19,13 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from console.children import RESTARTS_ALLOWED, RESTARTS_COUNTED_SECONDS, Child, StartFailed
+from console.children import (
+    RESTARTS_ALLOWED,
+    RESTARTS_COUNTED_SECONDS,
+    SECONDS_TO_START,
+    Child,
+    StartFailed,
+)
 from console.embedded import (
     EmbeddedServer,
     EmbeddedServerFailed,
@@ -34,6 +40,10 @@ SIMULATED, OWN = "demo", "own"
 USUAL_PORT = 8000
 USUAL_SCENE = "fragmented"
 SERVERS = (("postgres", start_postgres), ("valkey", start_valkey))
+NODES_READ_IN_A_SECOND = 4
+"""At the least, on a slow and busy machine, until a cluster is up, read and stored."""
+NODES_THAT_MAY_BE = 1000
+"""In a cluster of one's own, which is not counted before."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -127,7 +137,7 @@ class Console:
         say(f"Starting the simulated cluster ({self.options.nodes or 'scene ' + self.options.scene}) ...")
         cluster, kubeconfig, api = self._start_cluster()
         logins = self._prepare()
-        cluster.wait_until(kubeconfig.exists)
+        cluster.wait_until(kubeconfig.exists, seconds_to_start(self.options), say)
         # A simulated cluster is built anew at every start, so its identity is new as well.
         self._run("manage.py", "register_cluster", SIMULATED, "--kubeconfig", str(kubeconfig), "--rebuilt")
         self._connect_prometheus()
@@ -216,8 +226,9 @@ class Console:
         )
         url = f"http://127.0.0.1:{port}/"
         cluster = OWN if self.options.kubeconfig else SIMULATED
-        web.wait_until(lambda: _answers(url + "healthz"))
-        watcher.wait_until(lambda: _has_snapshot(self.environment["DATABASE_URL"], cluster))
+        seconds = seconds_to_start(self.options)
+        web.wait_until(lambda: _answers(url + "healthz"), seconds, say)
+        watcher.wait_until(lambda: _has_snapshot(self.environment["DATABASE_URL"], cluster), seconds, say)
         return url
 
     def _start(self, name: str, *arguments: str, orphaned_by: signal.Signals = signal.SIGTERM) -> Child:
@@ -236,6 +247,15 @@ class Console:
             told = (done.stderr or done.stdout).strip()[-2000:]
             raise StartFailed(f"{' '.join(arguments[:2])} failed:\n{told}")
         return done.stdout
+
+
+def seconds_to_start(options: argparse.Namespace) -> float:
+    """How long one part may take: the more nodes there are, the longer."""
+    nodes = NODES_THAT_MAY_BE if options.kubeconfig else 0
+    if options.nodes:
+        with open(options.nodes, "rb") as rows:
+            nodes = sum(1 for _ in rows)
+    return SECONDS_TO_START + nodes / NODES_READ_IN_A_SECOND
 
 
 def _free_web_port(wanted: int) -> int:
