@@ -1,9 +1,11 @@
 """Pods that give way to more important ones: their step, its place among the others, and the whole story."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
+from apps.clusters.services import record_snapshot
 from apps.executions import services
 from apps.executions.blueprint import draft_steps
 from apps.executions.decisions import Verdict
@@ -13,13 +15,17 @@ from apps.executions.preflight import why_not_here
 from apps.executions.services import claimed_subjects
 from apps.executions.states import ExecutionState, StepKind, StepState
 from apps.executions.steps import preempt_pod
-from apps.planner.defrag import plan_unlock
 from apps.planner.plan import HandOver, Preemption
 from apps.planner.staleness import what_changed
 from apps.plans import services as services_of_plans
+from apps.plans.computing import compute_draft
+from apps.plans.queries import current_version, open_plan
+from apps.simulator.scenes.builder import SceneBuilder
+from apps.simulator.scenes.owners import Owner, make_template
 from tests.executions import things
-from tests.executions.test_stories import carry, carry_until, contender, has_sent
-from tests.plans.situations import person, picture, plan_of_one_move, pod
+from tests.executions.stage import Stage
+from tests.executions.test_stories import carry, carry_until, has_sent
+from tests.plans.situations import approve, person, picture, plan_of_one_move, pod
 
 
 def scene(**victim):
@@ -132,53 +138,73 @@ def test_a_pod_that_is_gone_moved_or_rose_makes_the_plan_stale():
 
 
 @pytest.fixture
-def preempting(stage, monkeypatch):
-    """A start that makes room for an urgent pod by preemption.
+def stage(webhook, transactional_db, simulated_cluster, settings, tmp_path):
+    """work/urgent-0 waits for a whole node, and the scheduler finds nobody to preempt for it.
 
-    The simulated scheduler preempts by itself for pods that may, so the pod's policy is Never; that alone the
-    checker is not asked here.
+    On gpu-1 the two pods of batch rank lower, but serve does not: the scheduler never moves it. On the others
+    nobody ranks lower. So it takes both: serve moves to the room left on another node, and batch gives way.
     """
-    monkeypatch.setattr("apps.planner.verification_departures._may_preempt", lambda pod: True)
+    settings.STEERING_URL = webhook.environment["STEERING_URL"]
+    settings.STEERING_CA_FILE = webhook.environment["STEERING_CA_FILE"]
+    settings.EXECUTION_POLL_SECONDS = 0.05
+    dump = tmp_path / "cluster.json"
+    dump.write_text(json.dumps({"items": crowded_cluster()}))
+    found = Stage(simulated_cluster(dump=dump, time_scale=20))
     services_of_plans.change_policy(
-        actor=person("root", "admin"), cluster=stage.cluster, wishes={"may_preempt": True}
+        actor=person("root", "admin"), cluster=found.cluster, wishes={"may_preempt": True}
     )
-    rank = {"metadata": {"name": "urgent"}, "value": 900_000, "preemptionPolicy": "Never"}
-    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
-    stage.simulated.ask("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", {**kind, **rank})
-    urgent = contender("urgent")
-    urgent["spec"]["priorityClassName"] = "urgent"
-    for amounts in urgent["spec"]["containers"][0]["resources"].values():
-        amounts["nvidia.com/gpu"] = "8"
-    stage.simulated.ask("POST", "/api/v1/namespaces/work/pods", urgent)
-    return lambda: stage.start(change=_instead_of_moves)
+    return found
 
 
-def _instead_of_moves(_, seen):
-    """The urgent pod's own plan, but whoever would move gives way."""
-    plan = plan_unlock(seen, workload="work/stranger-urgent", max_moves=50, deadline=lambda: False)
-    return replace(
-        plan,
-        moves=(),
-        preemptions=tuple(
-            Preemption(
-                order=at, pod_uid=move.pod_uid, pod=move.pod, node=move.source, gpus=move.gpus,
-                priority=seen.pods[move.pod_uid].priority, cost=move.cost, reason="it ranks lower",
-                workload_uid=move.workload_uid, node_uid=move.source_uid,
-            )
-            for at, move in enumerate(plan.moves, 1)
-        ),
-    )  # fmt: skip
+def crowded_cluster():
+    scene = SceneBuilder(seed=5)
+    for name in ("gpu-1", "gpu-2", "gpu-3"):
+        scene.add_node(name, "a100-sxm4-80gb", pool="train", rack="r1", zone="east-1a")
+
+    def owner(kind, name, gpus, priority):
+        return scene.add_owner(Owner(kind, "work", name, make_template(name, gpus=gpus, priority=priority)))
+
+    batch = owner("Deployment", "batch", 3, "low")
+    scene.put(owner("Deployment", "serve", 2, "prod"), "gpu-1", (0, 1))
+    scene.put(batch, "gpu-1", (2, 3, 4))
+    scene.put(batch, "gpu-1", (5, 6, 7))
+    steady = owner("StatefulSet", "steady", 6, "prod")
+    for name in ("gpu-2", "gpu-3"):
+        scene.put(steady, name, tuple(range(6)))
+    message = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
+    scene.put_pending(owner("StatefulSet", "urgent", 8, "prod"), 5, message)
+    return scene.build()
+
+
+def start(stage):
+    """As people do it: asked for with preemption allowed, searched, checked, proposed, approved, started."""
+    row = record_snapshot(cluster_id=stage.cluster.pk, snapshot=stage.picture())
+    type(stage.cluster).objects.filter(pk=stage.cluster.pk).update(watched_at=row.taken_at)
+    plan = services_of_plans.request_plan(
+        actor=stage.author, cluster=stage.cluster, goal="unlock", workload="work/urgent-0", may_preempt=True
+    )
+    compute_draft(plan.pk)
+    services_of_plans.propose_plan(plan_id=plan.pk, actor=stage.author)
+    plan.refresh_from_db()
+    approve(plan, stage.approver)
+    found = open_plan(current_version(plan))
+    return services.start_execution(actor=stage.operator, plan_id=plan.pk), found
 
 
 @pytest.mark.django_db(transaction=True)
-def test_pods_give_way_and_what_waits_gets_the_node_that_was_kept_for_it(stage, preempting):
-    execution, plan = preempting()
+def test_pods_give_way_and_what_waits_gets_the_node_that_was_kept_for_it(stage):
+    execution, plan = start(stage)
+    assert [(move.pod.split("-")[0], move.source) for move in plan.moves] == [("work/serve", "gpu-1")]
+    assert [one.pod.split("-")[0] for one in plan.preemptions] == ["work/batch"] * 2
     carry(execution)
     assert execution.state == ExecutionState.SUCCEEDED, stage.told(execution)
-    assert plan.preemptions
-    assert sorted(stage.evicted()) == sorted(one.pod_uid for one in plan.preemptions)
+    leave = [move.pod_uid for move in plan.moves] + sorted(one.pod_uid for one in plan.preemptions)
+    evicted = stage.evicted()
+    assert [evicted[0], *sorted(evicted[1:])] == leave
     (given,) = plan.hand_overs
-    assert stage.picture().pods[given.pod_uid].node_name == given.node
+    seen = stage.picture()
+    assert seen.pods[given.pod_uid].node_name == given.node == "gpu-1"
+    assert {pod.node_name for pod in seen.pods.values() if pod.name.startswith("batch-")} == {""}
     assert stage.traces() == []
     gone = Step.objects.filter(execution=execution, kind=StepKind.PREEMPT_POD)
     assert {step.state for step in gone} == {StepState.VERIFIED}
@@ -187,8 +213,8 @@ def test_pods_give_way_and_what_waits_gets_the_node_that_was_kept_for_it(stage, 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_cancelled_amid_preemptions_it_tells_who_was_evicted_and_leaves_nothing_behind(stage, preempting):
-    execution, _ = preempting()
+def test_cancelled_amid_preemptions_it_tells_who_was_evicted_and_leaves_nothing_behind(stage):
+    execution, _ = start(stage)
     carry_until(execution, lambda: has_sent(execution, StepKind.PREEMPT_POD, "evict"))
     services.cancel(execution_id=execution.pk, actor=stage.operator, reason="changed our minds")
     carry(execution)
