@@ -16,9 +16,13 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
-MOST_PUSHES, NEAREST = 200, 6
-TRIES, LOOSE_TRIES = 5, 3
-ROUND_UP = 0.3
+MOST_PUSHES, NEAREST = 150, 6
+FIRST_TRIES = (
+    *((0.5, 0.3), (0.25, 0.15), (0.0, 0.3), (0.0, 0.15), (0.0, 0.5)),
+    *((0.1, 0.2), (0.05, 0.1), (0.15, 0.4), (0.05, 0.25), (0.3, 0.05), (0.0, 0.0), (0.1, 0.6)),
+)
+"""(room to spare that a host may do without, 0 to 1; part of a machine that is rounded up to a whole one)."""
+MORE_TRIES, LEAST_STEP = 3, 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +71,21 @@ def _halve(
     instance: Instance, classes: np.ndarray, ratios: np.ndarray, stock: np.ndarray, emptied: np.ndarray
 ) -> np.ndarray | None:
     best: tuple[float, np.ndarray] | None = None
-    low, high = 0.0, 1.0
-    for attempt in range(TRIES):
-        spread = (low + high) / 2 if best is not None or attempt < LOOSE_TRIES else 0.0
+    low, high, rounding = 0.0, 1.0, FIRST_TRIES[0][1]
+    tries = list(FIRST_TRIES)
+    for _ in range(MORE_TRIES + len(FIRST_TRIES)):
+        if best is None and tries:
+            spread, rounding = tries.pop(0)
+        elif best is None or high - low < LEAST_STEP:
+            break
+        else:
+            spread = (low + high) / 2
         wishes = solve_flows(instance, stock, ratios, emptied, spread)
-        packing = Packing(instance, classes, emptied, wishes) if wishes is not None else None
+        packing = Packing(instance, classes, emptied, wishes, rounding) if wishes is not None else None
         if packing is None or not packing.place_all():
-            high = spread
+            high = spread if spread > low else high
             continue
-        low = spread
+        low, high = spread, max(high, spread)
         packing.send_home()
         places = packing.settle()
         memory = float(instance.machines[places != instance.homes, 1].sum())
@@ -165,8 +175,15 @@ def solve_flows(
 class Packing:
     """Machines by host and flavour (CPU, memory); which of equal machines moves is settled at the end."""
 
-    def __init__(self, instance: Instance, classes: np.ndarray, emptied: np.ndarray, wishes: Wishes) -> None:
-        self.instance = instance
+    def __init__(
+        self,
+        instance: Instance,
+        classes: np.ndarray,
+        emptied: np.ndarray,
+        wishes: Wishes,
+        rounding: float,
+    ) -> None:
+        self.instance, self.rounding = instance, rounding
         self.flavours, self.flavour_of = np.unique(instance.machines, axis=0, return_inverse=True)
         self.flavour_of = self.flavour_of.ravel()
         self.class_of = np.zeros(len(self.flavours), dtype=int)
@@ -198,7 +215,7 @@ class Packing:
                     self._remove(int(host), int(flavour))
             for flavour in self.order[::-1]:
                 wish = self.out[host, self.class_of[flavour]]
-                if self.now[host, flavour] and wish > ROUND_UP * self.flavours[flavour, 0]:
+                if self.now[host, flavour] and wish > self.rounding * self.flavours[flavour, 0]:
                     self._remove(int(host), int(flavour))
 
     def place_all(self) -> bool:
