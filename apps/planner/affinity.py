@@ -1,15 +1,15 @@
 """Rules between pods: required affinity, anti-affinity (both ways round) and topology spread.
 
-Read on the mutable `Rooms`, so that each move of a plan sees the moves before it.
+Read on the mutable `Rooms`, so that each move of a plan sees the moves before it. Who counts where is
+counted by the rooms' `company`; a pod is never its own company.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-
+from apps.planner.company import Tally
 from apps.planner.inventory import Node, Pod, PodTerm, SpreadConstraint
 from apps.planner.rooms import Rooms
-from apps.planner.selectors import matches, matches_labels, node_matches_terms, selects_pod
+from apps.planner.selectors import matches, selects_pod
 
 
 def uses_neighbours(pod: Pod) -> bool:
@@ -18,91 +18,59 @@ def uses_neighbours(pod: Pod) -> bool:
 
 def interpod_reasons(rooms: Rooms, pod: Pod, node: Node) -> list[str]:
     """Which of "affinity", "anti-affinity" and "spread" keep the pod off the node now."""
+    home = rooms.where.get(pod.uid)
+    if home is None:
+        return _reasons(rooms, pod, node)
+    company = rooms.company
+    company.note(pod, home, -1)
+    try:
+        return _reasons(rooms, pod, node)
+    finally:
+        company.note(pod, home, 1)
+
+
+def _reasons(rooms: Rooms, pod: Pod, node: Node) -> list[str]:
+    """Of a pod that is nowhere."""
+    company = rooms.company
     found: list[str] = []
-    if any(not _has_company(rooms, pod, term, node) for term in pod.pod_affinity):
+    if pod.pod_affinity and not all(
+        _has_company(pod, term, tally, node)
+        for term, tally in zip(pod.pod_affinity, company.friends(pod), strict=True)
+    ):
         found.append("affinity")
-    if any(_meets_foe(rooms, pod, term, node) for term in pod.pod_anti_affinity) or _is_shunned(
-        rooms, pod, node
+    foes = zip(pod.pod_anti_affinity, company.foes(pod), strict=True)
+    if any(_meets(term, tally, node) for term, tally in foes) or any(
+        _meets(term, owners, node) for term, owners in company.shunning(pod)
     ):
         found.append("anti-affinity")
-    if any(not _keeps_spread(rooms, pod, constraint, node) for constraint in pod.spread):
+    peers = zip(pod.spread, company.peers(pod), strict=True)
+    if not all(_keeps_spread(pod, constraint, tally, node) for constraint, tally in peers):
         found.append("spread")
     return found
 
 
-def _pods_in_domain(rooms: Rooms, key: str, value: str) -> list[Pod]:
-    return [
-        pod
-        for room in rooms.by_node.values()
-        if room.node.labels.get(key) == value
-        for pod in room.pods.values()
-    ]
-
-
-def _has_company(rooms: Rooms, pod: Pod, term: PodTerm, node: Node) -> bool:
-    value = node.labels.get(term.topology_key)
-    if value is None:
+def _has_company(pod: Pod, term: PodTerm, friends: Tally, node: Node) -> bool:
+    if node.labels.get(term.topology_key) is None:
         return False
-    friends = _pods_in_domain(rooms, term.topology_key, value)
-    if any(friend.uid != pod.uid and selects_pod(term, pod.namespace, friend) for friend in friends):
+    if _meets(term, friends, node):
         return True
     # The first of a group that wants its own company may start anywhere, as in kube-scheduler.
-    return selects_pod(term, pod.namespace, pod) and not any(
-        other.uid != pod.uid and selects_pod(term, pod.namespace, other)
-        for room in rooms.by_node.values()
-        for other in room.pods.values()
-    )
+    return selects_pod(term, pod.namespace, pod) and not friends.total
 
 
-def _meets_foe(rooms: Rooms, pod: Pod, term: PodTerm, node: Node) -> bool:
+def _meets(term: PodTerm, tally: Tally, node: Node) -> bool:
     value = node.labels.get(term.topology_key)
-    return value is not None and any(
-        other.uid != pod.uid and selects_pod(term, pod.namespace, other)
-        for other in _pods_in_domain(rooms, term.topology_key, value)
-    )
+    return value is not None and tally.counts.get(value, 0) > 0
 
 
-def _is_shunned(rooms: Rooms, pod: Pod, node: Node) -> bool:
-    """Whether a pod already there (or in the same domain) wants to keep this one away."""
-    for uid, node_name in rooms.anti_pods.items():
-        if uid == pod.uid:
-            continue
-        room = rooms.by_node[node_name]
-        other = room.pods[uid]
-        for term in other.pod_anti_affinity:
-            value = node.labels.get(term.topology_key)
-            if value is None or room.node.labels.get(term.topology_key) != value:
-                continue
-            if selects_pod(term, other.namespace, pod):
-                return True
-    return False
-
-
-def _keeps_spread(rooms: Rooms, pod: Pod, constraint: SpreadConstraint, node: Node) -> bool:
+def _keeps_spread(pod: Pod, constraint: SpreadConstraint, peers: Tally, node: Node) -> bool:
     here = node.labels.get(constraint.topology_key)
     if here is None:
         return False
-    counts: Counter[str] = Counter()
-    for room in rooms.by_node.values():
-        value = room.node.labels.get(constraint.topology_key)
-        if value is None or not _is_eligible(pod, room.node):
-            continue
-        counts[value] += sum(
-            1
-            for other in room.pods.values()
-            if other.uid != pod.uid
-            and other.namespace == pod.namespace
-            and not other.terminating
-            and matches(constraint.selector, other.labels)
-        )
-    counts.setdefault(here, 0)
-    fewest = min(counts.values())
-    if constraint.min_domains is not None and len(counts) < constraint.min_domains:
+    domains, fewest = len(peers.values), peers.fewest
+    if here not in peers.values:
+        domains, fewest = domains + 1, 0
+    if constraint.min_domains is not None and domains < constraint.min_domains:
         fewest = 0
     itself = 1 if matches(constraint.selector, pod.labels) else 0
-    return counts[here] + itself - fewest <= constraint.max_skew
-
-
-def _is_eligible(pod: Pod, node: Node) -> bool:
-    """The nodes that count as domains: those the pod's own selector and affinity allow."""
-    return matches_labels(pod.node_selector, node.labels) and node_matches_terms(node, pod.node_terms)
+    return peers.counts.get(here, 0) + itself - fewest <= constraint.max_skew

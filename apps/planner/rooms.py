@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from apps.planner.company import Company
 from apps.planner.inventory import Node, Pod
 from apps.planner.resources import LEAST, Demand, asks_gpu, demand_of
 from apps.planner.room import WHOLE, Room, Taken
@@ -37,11 +38,11 @@ class Rooms:
         self.snapshot = snapshot
         self.gpu_names = frozenset(node.gpu_resource for node in snapshot.nodes.values() if node.gpu_resource)
         self.by_node: dict[str, Room] = {name: Room(snapshot.nodes[name]) for name in sorted(snapshot.nodes)}
-        self.anti_pods: dict[str, str] = {}
         self.where: dict[str, str] = {}
         self._demands: dict[str, Demand] = {}
         self._shared: dict[tuple[object, ...], Demand] = {}
         self._journal: list[Change] = []
+        self._company: Company | None = None
         for name, room in self.by_node.items():
             self._settle(name, room)
         self._journal.clear()
@@ -50,7 +51,7 @@ class Rooms:
         twin = Rooms.__new__(Rooms)
         twin.snapshot, twin.gpu_names = self.snapshot, self.gpu_names
         twin.by_node = {name: room.copy() for name, room in self.by_node.items()}
-        twin.anti_pods, twin.where = dict(self.anti_pods), dict(self.where)
+        twin.where, twin._company = dict(self.where), None
         twin._demands, twin._shared, twin._journal = self._demands, self._shared, []
         return twin
 
@@ -80,6 +81,14 @@ class Rooms:
         node_name = self.where[pod.uid]
         self._note(Change(-1, node_name, pod, self.by_node[node_name].drop(pod, self.demand(pod))))
 
+    @property
+    def company(self) -> Company:
+        """Who is in whose company; counted from the first question on."""
+        if self._company is None:
+            placed = [(self.by_node[name].pods[uid], name) for uid, name in self.where.items()]
+            self._company = Company(self.snapshot.nodes, placed)
+        return self._company
+
     def checkpoint(self) -> int:
         return len(self._journal)
 
@@ -101,11 +110,10 @@ class Rooms:
     def _track(self, pod: Pod, node_name: str, sign: int) -> None:
         if sign > 0:
             self.where[pod.uid] = node_name
-            if pod.pod_anti_affinity:
-                self.anti_pods[pod.uid] = node_name
         else:
             del self.where[pod.uid]
-            self.anti_pods.pop(pod.uid, None)
+        if self._company is not None:
+            self._company.note(pod, node_name, sign)
 
     def _settle(self, name: str, room: Room) -> None:
         """Put the pods that run there: those with known devices first, the others beside them."""
