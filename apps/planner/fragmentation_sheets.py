@@ -75,7 +75,8 @@ class Sheets:
         self._known: dict[frozenset[str], int] = {}
         kinds = [self._kind_of(node, wishes.values()) for node in nodes]
         self.kinds: Ints = np.array(kinds, dtype=np.int64)
-        met = [dict(zip(wishes, flags, strict=True)) for flags in self._kinds] or [{}]
+        met = [dict(zip(wishes, flags, strict=True)) for flags in self._kinds]
+        met = met or [dict.fromkeys(wishes, False)]
         self.allowed: Ints = np.array(
             [sum(count for spec, count in asking if one.get(spec.models)) for one in met], dtype=np.int64
         )

@@ -110,7 +110,7 @@ def test_mig_shapes_count_instances_and_lead_to_layouts(viewer, cluster):
     client = log_in(viewer)
     assert "take it now; 3 such pods fit, 3 wanted." in text_of(client.get(f"{PAGE}?mig=3g.40gb&count=3"))
     room = text_of(client.get(f"{PAGE}room/?mig=7g.80gb&count=1"))
-    assert "anew makes room on mig-06." in room
+    assert "anew makes room on mig-01." in room
     assert "1 × 7g.80gb" in room
 
 

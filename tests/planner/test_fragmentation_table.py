@@ -107,3 +107,10 @@ def test_endless_demands_fit_nowhere_and_break_nothing():
     assert (table.numerator, table.idle_milli) == (9 * 2000, 2000)
     table.update("a1")
     assert table.numerator == 9 * 2000
+
+
+def test_where_no_node_can_be_measured_nothing_is_lost():
+    workload = draw_workload(random.Random(3))
+    assert any(spec.gpus for spec, _ in workload.specs)
+    table = FragmentationTable([], workload)
+    assert (table.numerator, table.idle_milli) == (0, 0)
