@@ -11,7 +11,7 @@ from apps.planner.snapshot import Snapshot
 
 
 class RoomsOnDemand(Rooms):
-    """As `Rooms`; whoever walks over all of `by_node` or `where`, or asks for `company`, calls `lay_out_all` first."""
+    """As `Rooms`; whoever walks over all nodes or pods, or asks for `company`, calls `lay_out_all` first."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__(Snapshot(snapshot.cluster, snapshot.taken_at))
