@@ -313,3 +313,16 @@ def test_a_pod_beside_the_drawing_is_not_lost():
     plan = search_plan(snapshot, PlanRequest(Goal.FREE_NODES, 9), deadline=lambda: False)
 
     assert check_plan(snapshot, plan) == []
+
+
+def test_gaps_and_proofs_of_what_is_unlocked_are_asked_too():
+    one = cluster("a1 a...\na2 AAA.", waiting("ml/x", gpus=4))
+    both = cluster("a1 a...\na2 AAA.", waiting("ml/x", gpus=4), waiting("ml/y", gpus=2))
+    for snapshot, workload, further in ((one, "ml/x", {"lower_bound": 0.0}), (both, None, {})):
+        plan = search_plan(snapshot, PlanRequest(Goal.UNLOCK, 5, workload), deadline=lambda: False)
+        if not further:
+            further = {"measures": {**plan.measures, "unlocked_gpu_bound": 9.0}}
+        assert plan.moves
+        assert check_plan(snapshot, plan) == []
+        says(check_plan(snapshot, replace(plan, gap=plan.gap + 0.5)), "the gap is")
+        says(check_plan(snapshot, replace(plan, proven_optimal=True, **further)), "called optimal")
