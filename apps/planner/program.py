@@ -76,11 +76,9 @@ class Program:
         most_nodes: int | None = None,
         *,
         relaxed: bool = False,
-        start: Mapping[int, int] | None = None,
     ) -> Solution | None:
         """None: nothing feasible was found in time. most_nodes: of the search tree. relaxed: loose columns
-        may be fractions (rounded up in the answer; the bound holds for whole ones too). start: an answer
-        that is known, by column; those that are not named are open."""
+        may be fractions (rounded up in the answer; the bound holds for whole ones too)."""
         if not self.costs:
             return Solution((), 0.0, 0.0, True)
         if deadline():
@@ -94,8 +92,6 @@ class Program:
         ):
             solver.setOptionValue(name, value)
         solver.passModel(self._model(relaxed))
-        if start:
-            _start_from(solver, start)
         if most_nodes is not None:
             solver.setOptionValue("mip_max_nodes", most_nodes)
         _obey(solver, deadline)
@@ -140,12 +136,6 @@ class QuietHighs(highspy.Highs):
     def enableCallbacks(self) -> None:
         self.setOptionValue("output_flag", False)
         super().enableCallbacks()
-
-
-def _start_from(solver: Any, start: Mapping[int, int]) -> None:
-    columns = np.array(sorted(start), dtype=np.int32)
-    values = np.array([start[column] for column in sorted(start)], dtype=np.double)
-    solver.setSolution(len(columns), columns, values)
 
 
 def _obey(solver: Any, deadline: Deadline) -> None:

@@ -6,7 +6,7 @@ of pods count; nothing else is known of a trace. Not in here: which node is bett
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -140,7 +140,3 @@ class NodeTable:
 
 def kind_of(ask: Ask) -> int:
     return PART if ask.is_part else ask.gpus
-
-
-def rows_of(table: NodeTable, rows: Iterable[int] | None = None) -> Ints:
-    return np.arange(len(table)) if rows is None else np.array(sorted(set(rows)), dtype=np.int64)
