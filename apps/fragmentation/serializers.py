@@ -61,7 +61,7 @@ class ShareSerializer(serializers.Serializer):
 
     resource = serializers.CharField()
     gpus = serializers.IntegerField()
-    milli = serializers.IntegerField(help_text="of the cores of each GPU; 0 where memory alone is asked")
+    milli = serializers.IntegerField(help_text="of the cores of each GPU; 1 where memory alone is asked")
     memory_mib = serializers.IntegerField(allow_null=True, help_text="null: as much as of the cores")
     wanted = serializers.IntegerField(help_text="pods that ask for it")
     fit = serializers.IntegerField(help_text="how many fit, were no others to come")

@@ -142,18 +142,19 @@ class TopologyScore(Policy):
     name = "topology-score"
     GRAIN = 10**6
 
+    def __init__(self, table: NodeTable, workload: Workload) -> None:
+        super().__init__(table, workload)
+        self.all_cpu: Ints = np.array([node.cpu for node in table.nodes], dtype=np.int64)
+
     def score(self, ask: Ask, rows: Ints) -> Points:
         table = self.table
         if ask.gpus:
             have = table.size[rows] * WHOLE
             used = have - table.idle[rows] + ask.gpu_milli
         else:
-            have = self._all_cpu()[rows]
+            have = self.all_cpu[rows]
             used = have - table.cpu[rows] + ask.cpu
         return Points(used * self.GRAIN // np.maximum(have, 1))
-
-    def _all_cpu(self) -> Ints:
-        return np.array([node.cpu for node in self.table.nodes], dtype=np.int64)
 
 
 def _floored(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Points:
