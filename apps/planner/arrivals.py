@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from apps.planner.capacity import MANY, Capacity, Shape, amount_of, count_by_devices, describe_capacity
+from apps.planner.capacity import MANY, Capacity, Shape, count_by_devices, describe_capacity
+from apps.planner.host_rules import HostRules
 from apps.planner.placement import Board
 from apps.planner.resources import Demand
 from apps.planner.rooms import Room
@@ -20,10 +21,12 @@ Ints = npt.NDArray[np.int64]
 
 
 class ArrivalTable:
-    """most: nodes x shapes, how many fit alone; all 0 on a node that takes no GPU pods."""
+    """most: nodes x shapes, how many fit alone; all 0 on a node that takes no GPU pods. shapes: with what
+    the rules that one node answers by itself count."""
 
     def __init__(self, board: Board, shapes: Sequence[Shape], is_late: Callable[[], bool]) -> None:
-        self.board, self.shapes = board, shapes
+        self.board, self.rules = board, HostRules(board, shapes)
+        self.shapes = shapes = self.rules.shapes
         self.names = list(board.held.by_node)
         self._rooms = list(board.held.by_node.values())
         self._by_devices: dict[Demand, Ints] = {}
@@ -34,8 +37,8 @@ class ArrivalTable:
             self.most[:, at] = self._count(shape)
         resources = sorted({name for shape in shapes for name, _ in shape.demand.resources} | {"pods"})
         self._amounts = {
-            name: np.array([amount_of(shape.demand, name) for shape in shapes], dtype=np.float64)
-            for name in resources
+            name: np.array([shape.amount(name) for shape in shapes], dtype=np.float64)
+            for name in (*resources, *self.rules.left)
         }
         self._milli = np.array([shape.demand.gpu_milli for shape in shapes], dtype=np.float64)
         self._is_share = np.array([shape.is_share for shape in shapes], dtype=bool)
@@ -43,7 +46,12 @@ class ArrivalTable:
     def _count(self, shape: Shape) -> Ints:
         demand, board = shape.demand, self.board
         mask = board.roomy_nodes(shape.pod)
-        most: Ints = np.minimum(board.table.count_by_resources(demand, mask), 1 if demand.ports else MANY)
+        blocked = self.rules.blocked(shape.pod)
+        if blocked is not None:
+            mask = mask & ~blocked
+        most: Ints = np.minimum(board.table.count_by_resources(demand, mask), MANY)
+        for name, amount in shape.besides:
+            most = np.minimum(most, self.rules.left[name] // amount)
         if demand.gpus:
             most = np.minimum(most, self._count_devices(demand, mask))
         return most
@@ -67,12 +75,19 @@ class ArrivalTable:
         if not len(coming):
             return Capacity((), (), counts)
         left = [
-            (name, max(room.left.get(name, 0), 0))
+            (name, max(have, 0))
             for name, amounts in self._amounts.items()
-            if (name != "pods" or name in room.left)
-            and self._could_use(room, amounts[coming], most[coming], coming) > room.left.get(name, 0)
+            if (have := self._left(at, name)) is not None
+            and self._could_use(room, amounts[coming], most[coming], coming) > have
         ]
         return describe_capacity(room, left, counts, bool(self._is_share[coming].any()))
+
+    def _left(self, at: int, name: str) -> int | None:
+        """None where there is no limit."""
+        if name in self.rules.left:
+            return int(self.rules.left[name][at])
+        left = self._rooms[at].left
+        return left.get(name) if name == "pods" else left.get(name, 0)
 
     def _could_use(self, room: Room, amounts: npt.NDArray[np.float64], most: Ints, coming: Ints) -> int:
         """An upper bound on what all arrivals together could use of a resource, from the GPUs they need."""

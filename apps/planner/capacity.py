@@ -28,11 +28,18 @@ Packing = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """pod: any one of that shape, to ask rules with."""
+    """pod: any one of that shape, to ask rules with. besides: amounts of what is no resource, but runs out
+    on a node in the same way (a host port, the one place for pods that keep each other away)."""
 
     key: Hashable
     demand: Demand
     pod: Pod
+    besides: tuple[tuple[str, int], ...] = ()
+
+    def amount(self, name: str, by_device: bool = True) -> int:
+        """Of a resource, of pods, or of what is counted besides."""
+        found = next((amount for key, amount in self.besides if key == name), 0)
+        return found or amount_of(self.demand, name, by_device)
 
     @property
     def is_share(self) -> bool:
@@ -61,8 +68,9 @@ class Capacity:
 
 
 def shape_key(board: Board, pod: Pod) -> Hashable:
-    """Pods with rules about neighbours are shapes of their own, by their labels and rules."""
-    rules: Hashable = ()
+    """Pods with rules about neighbours are shapes of their own, by their labels and rules; others by the
+    rules that speak of them."""
+    rules: Hashable = board.fitting.shunned_by(pod)
     if pod.pod_affinity or pod.pod_anti_affinity or pod.spread:
         rules = (
             pod.namespace,
@@ -163,6 +171,9 @@ def list_packings(
     """
     order = [at for at, count in enumerate(capacity.most) if count]
     order.sort(key=lambda at: (-shapes[at].demand.gpu_milli, at))
+    amounts = tuple(
+        tuple(shape.amount(name, bool(capacity.devices)) for name, _ in capacity.left) for shape in shapes
+    )
     found: set[Packing] = set()
     seen: set[tuple[int, tuple[int, ...], tuple[int, ...], Packing]] = set()
     stack = [(0, capacity.devices, tuple(amount for _, amount in capacity.left), (0,) * len(shapes))]
@@ -175,30 +186,19 @@ def list_packings(
             return None
         step, devices, left, packing = state
         if step == len(order):
-            if not _takes_more(capacity, shapes, order, (devices, left, packing)):
+            more = (at for at in order if packing[at] < capacity.most[at])
+            if not any(_take(shapes[at].demand, amounts[at], devices, left) for at in more):
                 found.add(packing)
             continue
         at = order[step]
         stack.append((step + 1, devices, left, packing))
         if packing[at] >= capacity.most[at]:
             continue
-        after = _take(shapes[at].demand, devices, left, capacity)
+        after = _take(shapes[at].demand, amounts[at], devices, left)
         grown = (*packing[:at], packing[at] + 1, *packing[at + 1 :])
         stack.extend((step, rest, spare, grown) for rest, spare in after)
     maximal = keep_maximal(found)
     return maximal if len(maximal) <= MOST_PACKINGS else None
-
-
-def _takes_more(
-    capacity: Capacity,
-    shapes: Sequence[Shape],
-    order: Sequence[int],
-    state: tuple[tuple[int, ...], tuple[int, ...], Packing],
-) -> bool:
-    devices, left, packing = state
-    return any(
-        packing[at] < capacity.most[at] and _take(shapes[at].demand, devices, left, capacity) for at in order
-    )
 
 
 def keep_maximal(packings: set[Packing]) -> list[Packing]:
@@ -212,16 +212,13 @@ def keep_maximal(packings: set[Packing]) -> list[Packing]:
 
 
 def _take(
-    demand: Demand, devices: tuple[int, ...], left: tuple[int, ...], capacity: Capacity
+    demand: Demand, amounts: tuple[int, ...], devices: tuple[int, ...], left: tuple[int, ...]
 ) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Every different state after one more arrival of that demand."""
-    by_device = bool(capacity.devices)
-    spare = tuple(
-        have - amount_of(demand, name, by_device) for have, (name, _) in zip(left, capacity.left, strict=True)
-    )
-    if any(amount < 0 for amount in spare):
+    """Every different state after one more arrival of that demand. amounts: that it takes of what is left."""
+    spare = tuple([have - amount for have, amount in zip(left, amounts, strict=True)])
+    if spare and min(spare) < 0:
         return []
-    if not demand.gpus or not by_device:
+    if not demand.gpus or not devices:
         return [(devices, spare)]
     if demand.milli < WHOLE and demand.gpus == 1:
         states = []

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from apps.planner.inventory import LabelSelector, Node, Pod, PodTerm
+from apps.planner.inventory import LabelSelector, Node, Pod, PodTerm, Requirement
 from apps.planner.selectors import matches, matches_labels, node_matches_terms, selects_pod
 
 
@@ -65,6 +65,43 @@ class Tally:
         return 0 if len(self.counts) < len(self.values) else min(self.levels, default=0)
 
 
+class TermIndex:
+    """Terms of pods, each with the namespace of its owner, by one label value that they insist on."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, PodTerm], int] = {}
+        self._by_label: dict[tuple[str, str], list[tuple[str, PodTerm]]] = defaultdict(list)
+        self._others: list[tuple[str, PodTerm]] = []
+
+    def add(self, namespace: str, term: PodTerm) -> None:
+        owned = namespace, term
+        if owned in self._known:
+            return
+        self._known[owned] = len(self._known)
+        named = _named(term.selector)
+        if named is None:
+            self._others.append(owned)
+        for value in dict.fromkeys(named.values if named else ()):
+            self._by_label[named.key if named else "", value].append(owned)
+
+    def speaking_of(self, pod: Pod) -> list[tuple[str, PodTerm]]:
+        """In the order in which they were added."""
+        found = list(self._others)
+        for label in pod.labels.items():
+            found += self._by_label.get(label, ())
+        found = [(namespace, term) for namespace, term in found if selects_pod(term, namespace, pod)]
+        return sorted(found, key=self._known.__getitem__) if len(found) > 1 else found
+
+    def number(self, namespace: str, term: PodTerm) -> int:
+        return self._known[namespace, term]
+
+
+def _named(selector: LabelSelector | None) -> Requirement | None:
+    """A label of which the selector insists on one of certain values."""
+    requirements = selector.requirements if selector else ()
+    return next((part for part in requirements if part.operator == "In"), None)
+
+
 @dataclass(slots=True)
 class _Kind:
     """Pods between which no selector can tell. example: any of them. nodes: how many of them on each node."""
@@ -84,7 +121,8 @@ class Company:
         self._by_label: dict[tuple[str, str], list[_Kind]] = defaultdict(list)
         self._tallies: dict[Hashable, tuple[Selection, Tally]] = {}
         self._domains: dict[Hashable, tuple[Mapping[str, str], frozenset[str]]] = {}
-        self._owned: dict[Hashable, tuple[str, PodTerm, Tally]] = {}
+        self._terms = TermIndex()
+        self._owned: dict[tuple[str, PodTerm], Tally] = {}
         self._owned_by: dict[str, tuple[Tally, ...]] = {}
         self._shunning: dict[int, list[tuple[PodTerm, Tally]]] = {}
         self._asked: dict[tuple[str, str], tuple[Tally, ...]] = {}
@@ -125,11 +163,7 @@ class Company:
         kind = self._kind(pod)
         known = self._shunning.get(id(kind))
         if known is None:
-            known = [
-                (term, tally)
-                for namespace, term, tally in self._owned.values()
-                if selects_pod(term, namespace, pod)
-            ]
+            known = [(owned[1], self._owned[owned]) for owned in self._terms.speaking_of(pod)]
             self._shunning[id(kind)] = known
         return known
 
@@ -141,12 +175,22 @@ class Company:
             known = self._owned_by[pod.uid] = tuple(found)
         return known
 
+    def is_single(self, topology_key: str) -> bool:
+        """Whether each domain is one node, so that the node alone answers a rule about it."""
+        value_of, values = self._domain(topology_key, None)
+        return len(value_of) == len(values)
+
+    def nodes_with(self, tally: Tally) -> list[str]:
+        """The nodes of the domains that hold any."""
+        return [name for name, value in tally.value_of.items() if value in tally.counts]
+
     def _owners(self, namespace: str, term: PodTerm) -> Tally:
         key = (namespace, term)
         if key not in self._owned:
-            self._owned[key] = (namespace, term, Tally(*self._domain(term.topology_key, None)))
+            self._owned[key] = Tally(*self._domain(term.topology_key, None))
+            self._terms.add(namespace, term)
             self._shunning.clear()
-        return self._owned[key][2]
+        return self._owned[key]
 
     def _of_terms(self, question: str, pod: Pod, terms: Iterable[PodTerm]) -> tuple[Tally, ...]:
         known = self._asked.get((question, pod.uid))
@@ -186,8 +230,7 @@ class Company:
 
     def _kinds_for(self, selection: Selection) -> Iterator[_Kind]:
         """By one label value that the selector insists on, where it does."""
-        requirements = selection.selector.requirements if selection.selector else ()
-        named = next((part for part in requirements if part.operator == "In"), None)
+        named = _named(selection.selector)
         kinds: Iterable[_Kind] = self._kinds.values()
         if named is not None:
             values = dict.fromkeys(named.values)

@@ -10,12 +10,13 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 from apps.planner.affinity import interpod_reasons, uses_neighbours
+from apps.planner.company import TermIndex
 from apps.planner.inventory import LinkClass, Node, Pod
 from apps.planner.mig.nodes import MIG_PREFIX
 from apps.planner.movability import DEFAULT_SCHEDULER
 from apps.planner.resources import scale_text
 from apps.planner.rooms import Room, Rooms
-from apps.planner.selectors import matches_labels, node_matches_terms, selects_pod, untolerated_taints
+from apps.planner.selectors import matches_labels, node_matches_terms, untolerated_taints
 from apps.planner.topology import knows_every_link
 
 
@@ -79,8 +80,11 @@ class Fitting:
         self._node_kinds = {name: self._kind(node) for name, node in self.snapshot.nodes.items()}
         self._signatures: dict[str, tuple[object, ...]] = {}
         self._static: dict[tuple[object, ...], tuple[Reason, ...]] = {}
-        self._shy_terms = {(pod.namespace, term) for pod in pods for term in pod.pod_anti_affinity}
-        self._neighbourly: dict[str, bool] = {}
+        self._shy_terms = TermIndex()
+        for pod in pods:
+            for term in pod.pod_anti_affinity:
+                self._shy_terms.add(pod.namespace, term)
+        self._shunned: dict[str, tuple[int, ...]] = {}
 
     def static_reasons(self, pod: Pod, node: Node) -> tuple[Reason, ...]:
         """Reasons that no move can change."""
@@ -122,11 +126,15 @@ class Fitting:
 
     def needs_neighbours(self, pod: Pod) -> bool:
         """Whether any rule between pods, its own or another's against it, could speak of it."""
-        known = self._neighbourly.get(pod.uid)
+        return uses_neighbours(pod) or bool(self.shunned_by(pod))
+
+    def shunned_by(self, pod: Pod) -> tuple[int, ...]:
+        """Numbers of the anti-affinity terms of any pods that speak of this one."""
+        known = self._shunned.get(pod.uid)
         if known is None:
-            known = self._neighbourly[pod.uid] = uses_neighbours(pod) or any(
-                selects_pod(term, namespace, pod) for namespace, term in self._shy_terms
-            )
+            terms = self._shy_terms
+            found = [terms.number(*owned) for owned in terms.speaking_of(pod)]
+            known = self._shunned[pod.uid] = tuple(found)
         return known
 
     def node_kind(self, node_name: str) -> tuple[object, ...]:

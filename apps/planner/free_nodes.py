@@ -56,12 +56,8 @@ def choose_free_nodes(
     search = _Search(board, candidates, max_moves, deadline, tell)
     search.run()
     why = "" if search.freed else _why_none(board, candidates, refused, max_moves)
-    relaxed = (BETWEEN_PODS,) if search.asked and _has_rules(board, candidates) else ()
+    relaxed = (BETWEEN_PODS,) if search.left_out else ()
     return FreedNodes(search.freed, search.bound, search.is_proven, relaxed, refused, why)
-
-
-def _has_rules(board: Board, candidates: list[Candidate]) -> bool:
-    return any(board.fitting.needs_neighbours(pod) for one in candidates for pod in one.guests)
 
 
 def _why_none(board: Board, candidates: list[Candidate], refused: tuple[Refusal, ...], max_moves: int) -> str:
@@ -81,7 +77,8 @@ def _why_none(board: Board, candidates: list[Candidate], refused: tuple[Refusal,
 
 
 BETWEEN_PODS = (
-    "Rules between pods (affinity, anti-affinity, spread) are asked move by move and not in the bound."
+    "Rules between pods (affinity, spread, anti-affinity by more than the host) are asked move by move and"
+    " not in the bound."
 )
 
 
@@ -98,7 +95,7 @@ class _Search:
         self.bound = count_within(candidates, max_moves)
         self.fewest: int | None = _fewest_guests(candidates, self.bound)
         self.mark = board.checkpoint()
-        self.asked = False
+        self.left_out = False
 
     @property
     def is_proven(self) -> bool:
@@ -110,10 +107,10 @@ class _Search:
         ideal = sum(one.cost for one in self.candidates[: self.bound])
         if (self.is_proven and self._value()[2] >= -ideal) or self.deadline():
             return
-        self.asked = True
         useful = _worth_asking(self.candidates, self.max_moves, len(self.freed), len(self.board.moves))
         fresh = Board(self.board.snapshot, self.board.policy)
         program = FreeNodesProgram(fresh, useful, self.max_moves, self.deadline)
+        self.left_out = program.left_out
         if program.is_counted and self._ask_relaxed(program):
             return
         self._ask_whole(program)

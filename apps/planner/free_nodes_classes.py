@@ -51,7 +51,8 @@ class ClassTable:
     def __init__(self, board: Board, candidates: Sequence[Candidate], is_late: Callable[[], bool]) -> None:
         self.board, self.is_late = board, is_late
         self.candidates = {candidate.node: candidate for candidate in candidates}
-        self.shapes = _collect_shapes(board, candidates)
+        self.arrivals = ArrivalTable(board, _collect_shapes(board, candidates), is_late)
+        self.shapes = self.arrivals.shapes
         self._listed: dict[tuple[Capacity, int], list[Packing] | None] = {}
         self.classes = self._group_nodes()
 
@@ -61,7 +62,7 @@ class ClassTable:
 
     def _group_nodes(self) -> list[NodeClass]:
         index = {shape.key: at for at, shape in enumerate(self.shapes)}
-        table = ArrivalTable(self.board, self.shapes, self.is_late)
+        table = self.arrivals
         grouped: dict[Hashable, NodeClass] = {}
         for at, name in enumerate(table.names):
             candidate = self.candidates.get(name)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Sequence
 from itertools import groupby
 
-from apps.planner.capacity import Packing, amount_of
+from apps.planner.capacity import Packing
 from apps.planner.emptying import Candidate, ExactAnswer
 from apps.planner.free_nodes_classes import ClassTable, NodeClass
 from apps.planner.placement import Board
@@ -29,7 +29,8 @@ MOST_NODES_AMONG = 20
 
 class FreeNodesProgram:
     """is_counted: whether some nodes' arrivals are counts, so that a relaxed answer is quicker than a whole
-    one. guests: by column of the emptied, the moves."""
+    one. left_out: whether there are rules between pods that it does not know. guests: by column of the
+    emptied, the moves."""
 
     def __init__(
         self, board: Board, candidates: Sequence[Candidate], max_moves: int, deadline: Deadline
@@ -40,6 +41,7 @@ class FreeNodesProgram:
         self.was_late = False
         self.table = ClassTable(board, candidates, self._is_late)
         self.shapes, self.classes = self.table.shapes, self.table.classes
+        self.left_out = self.table.arrivals.rules.left_out
         self.program = Program()
         self.guests: dict[int, float] = {}
         self._fill()
@@ -168,7 +170,7 @@ class FreeNodesProgram:
             weights = {
                 column: float(amount)
                 for at, column in one.counts.items()
-                if (amount := amount_of(self.shapes[at].demand, name, by_device))
+                if (amount := self.shapes[at].amount(name, by_device))
             }
             limits.append(scale_row(weights, have))
         if by_device:

@@ -9,6 +9,8 @@ from tests.drawing import budget, cluster, running, select
 from tests.planner.brute_force import best_freeing
 from tests.planner.random_clusters import draw_cluster
 
+HOST = "kubernetes.io/hostname"
+
 
 def never() -> bool:
     return False
@@ -146,7 +148,51 @@ def test_where_nothing_can_be_freed_the_sentence_says_what_stands_in_the_way(dra
 
 def test_a_rule_between_pods_is_called_relaxed_only_where_there_is_one():
     drawing = "a1 aab.\na2 ab..\na3 ab..\na4 AA..\na5 AAA."
-    shy = {"a2-a": {"pod_anti_affinity": (PodTerm("kubernetes.io/hostname", select(app="x")),)}}
+    nodes = {f"a{number}": {"labels": {HOST: f"a{number}", "zone": "z"}} for number in range(1, 6)}
 
-    assert not any("Rules between" in one for one in free(cluster(drawing)).relaxed)
-    assert any("Rules between" in one for one in free(cluster(drawing, pods=shy)).relaxed)
+    def is_relaxed(topology_key):
+        shy = {"a2-a": {"pod_anti_affinity": (PodTerm(topology_key, select(app="x")),)}}
+        return any("Rules between" in one for one in free(cluster(drawing, pods=shy, nodes=nodes)).relaxed)
+
+    assert not any("Rules between" in one for one in free(cluster(drawing, nodes=nodes)).relaxed)
+    assert is_relaxed("zone")
+    assert not is_relaxed(HOST)  # a node answers it by itself, so the program knows it
+
+
+SHY = {"labels": {"app": "x"}, "pod_anti_affinity": (PodTerm(HOST, select(app="x")),)}
+MET = {"labels": {"app": "x"}}
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "c", "freed"),
+    [
+        ({}, {}, {}, ("a1", "a2", "a3")),
+        (SHY, SHY, {}, ("a1", "a2", "a3")),  # one on each of the two targets
+        (SHY, SHY, SHY, ("a1", "a2")),
+        (SHY, MET, MET, ("a1", "a2", "a3")),
+        ({"host_ports": (80,)}, {"host_ports": (80,)}, {"host_ports": (80,)}, ("a1", "a2")),
+    ],
+)
+def test_pods_that_keep_each_other_off_a_host_share_its_one_place_exactly(a, b, c, freed):
+    nodes = {f"a{number}": {"labels": {HOST: f"a{number}"}} for number in range(1, 6)}
+    seen = cluster(
+        "a1 a...\na2 b...\na3 c...\na4 AB..\na5 DE..",
+        nodes=nodes,
+        pods={"a1-a": a, "a2-b": b, "a3-c": c},
+    )
+    plan = free(seen)
+
+    assert len(plan.freed_nodes) == len(freed)
+    assert plan.lower_bound == len(freed)
+    assert plan.proven_optimal
+
+
+def test_who_is_on_a_host_for_good_keeps_others_off_it_in_the_bound_as_well():
+    nodes = {f"a{number}": {"labels": {HOST: f"a{number}"}} for number in range(1, 4)}
+    pods = {"a1-a": SHY, "a2-A": MET, "a3-B": {}}
+    plan = free(cluster("a1 a...\na2 AAA.\na3 BBB.", nodes=nodes, pods=pods))
+    assert [(move.source, move.target) for move in plan.moves] == [("a1", "a3")]
+
+    pods = {"a1-a": SHY, "a2-A": MET, "a3-B": MET}
+    plan = free(cluster("a1 a...\na2 AAA.\na3 BBB.", nodes=nodes, pods=pods))
+    assert (plan.freed_nodes, plan.lower_bound, plan.proven_optimal) == ((), 0.0, True)
