@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from math import comb
 
 from apps.planner.inventory import LinkClass, Pod
 from apps.planner.placement import Board
@@ -21,6 +23,8 @@ MOST_PACKINGS = 200
 FEW_STATES = 250
 FEW_SHAPES = 6
 """For a node that stands alone: listing pays only where it is quick, counts do as well."""
+MOST_WAYS = 130
+"""To sit down with parts of several GPUs: two of sixteen, four of nine."""
 MANY = 10**6
 """As many as nobody asks for."""
 Packing = tuple[int, ...]
@@ -167,13 +171,19 @@ def list_packings(
 ) -> list[Packing] | None:
     """The maximal sets of arrivals, as counts per shape; None if they are too many to list.
 
-    Exact, devices of fractions included (each distinct device is tried).
+    Exact in cores: parts of one GPU or of several are tried on all devices that differ. Memory of shares is
+    left out.
     """
     order = [at for at, count in enumerate(capacity.most) if count]
     order.sort(key=lambda at: (-shapes[at].demand.gpu_milli, at))
     amounts = tuple(
         tuple(shape.amount(name, bool(capacity.devices)) for name, _ in capacity.left) for shape in shapes
     )
+    if any(
+        shapes[at].is_share and comb(len(capacity.devices), shapes[at].demand.gpus) > MOST_WAYS
+        for at in order
+    ):
+        return None
     found: set[Packing] = set()
     seen: set[tuple[int, tuple[int, ...], tuple[int, ...], Packing]] = set()
     stack = [(0, capacity.devices, tuple(amount for _, amount in capacity.left), (0,) * len(shapes))]
@@ -220,18 +230,25 @@ def _take(
         return []
     if not demand.gpus or not devices:
         return [(devices, spare)]
-    if demand.milli < WHOLE and demand.gpus == 1:
-        states = []
-        for milli in sorted({one for one in devices if one >= demand.milli}):
-            rest = list(devices)
-            rest.remove(milli)
-            states.append((tuple(sorted([*rest, milli - demand.milli])), spare))
-        return states
+    if demand.milli < WHOLE:
+        return [(rest, spare) for rest in _after_parts(demand, devices)]
     fitting = [at for at, milli in enumerate(devices) if milli >= demand.milli][-demand.gpus :]
     if len(fitting) < demand.gpus:
         return []
     rest = [milli - demand.milli if at in fitting else milli for at, milli in enumerate(devices)]
     return [(tuple(sorted(rest)), spare)]
+
+
+def _after_parts(demand: Demand, devices: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Devices after a part was taken of as many as are asked, in every way that makes a difference."""
+    fitting = [milli for milli in devices if milli >= demand.milli]
+    states = []
+    for chosen in sorted(set(combinations(fitting, demand.gpus))):
+        rest = list(devices)
+        for milli in chosen:
+            rest.remove(milli)
+        states.append(tuple(sorted([*rest, *(milli - demand.milli for milli in chosen)])))
+    return states
 
 
 def _most_used(room: Room, shapes: Sequence[Shape], most: Sequence[int], name: str) -> int:
