@@ -143,19 +143,13 @@ def count_by_devices(room: Room, demand: Demand) -> int:
     if not room.by_device:
         return most
     if demand.milli < WHOLE:
-        return min(most, _count_shares(room, demand))
+        return min(most, room.count_shares(demand, room.gpu_left, room.memory_left))
     free = room.free_positions()
     linked = len(free)
     if demand.link not in (None, LinkClass.NODE):
         assert demand.link is not None
         linked = max(largest_group(room.node, free, demand.link), len(free) if demand.gpus == 1 else 0)
     return min(most, len(free) // demand.gpus if linked >= demand.gpus else 0)
-
-
-def _count_shares(room: Room, demand: Demand) -> int:
-    if demand.gpus == 1:
-        return room.count_shares(demand, room.gpu_left, room.memory_left)
-    return sum(room.gpu_left[at] // demand.milli for at in room.usable) // demand.gpus
 
 
 def amount_of(demand: Demand, name: str, by_device: bool = True) -> int:

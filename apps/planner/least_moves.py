@@ -44,9 +44,7 @@ def _least_for_gpus(board: Board, room: Room, demand: Demand, starts: int) -> in
         demands = (board.final.demand(pod) for pod in room.pods.values())
         return _count_largest((one.gpus for one in demands), short)
     if demand.milli < WHOLE:
-        if demand.gpus == 1:
-            return int(room.count_shares(demand, room.gpu_left, room.memory_left) < starts)
-        return int(sum(room.gpu_left[at] // demand.milli for at in room.usable) < demand.gpus * starts)
+        return int(room.count_shares(demand, room.gpu_left, room.memory_left) < starts)
     return _count_largest(map(len, room.taken.values()), demand.gpus * starts - room.free_gpus)
 
 

@@ -71,10 +71,7 @@ def measure_memory(room: Room, shares: tuple[WantedShare, ...]) -> tuple[int, ..
 def _count_fitting(room: Room, share: WantedShare) -> int:
     if not room.by_device or room.node.gpu_resource != share.gpu_resource:
         return 0
-    if share.gpus > 1:
-        count = int(len(room.fitting_positions(share.demand)) >= share.gpus)
-    else:
-        count = room.count_shares(share.demand, room.gpu_left, room.memory_left)
+    count = room.count_shares(share.demand, room.gpu_left, room.memory_left)
     if room.counts_units:
         count = min(count, max(room.left.get(share.gpu_resource, 0), 0) // share.gpus)
     return count

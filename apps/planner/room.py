@@ -129,25 +129,25 @@ class Room:
         return left >= memory_of_share(self.node.gpus[at], demand.milli, demand.memory_mib)
 
     def count_shares(self, demand: Demand, cores: list[int], memory: list[int | None]) -> int:
-        """How many pods of such a share fit one after the other on devices with so much left; of pods with
-        several devices only whether one fits."""
-        if demand.gpus > 1:
-            fitting = [
-                at
-                for at in self.usable
-                if cores[at] >= demand.milli and self.has_memory(at, memory[at], demand)
-            ]
-            return int(len(fitting) >= demand.gpus)
-        count = 0
-        for at in self.usable:
-            most, left = cores[at] // demand.milli, memory[at]
-            each = memory_of_share(self.node.gpus[at], demand.milli, demand.memory_mib)
-            if left is None:
-                most = most if demand.memory_mib is None else 0
-            elif each:
-                most = min(most, max(left, 0) // each)
-            count += max(most, 0)
-        return count
+        """How many pods of such a share fit at once on devices with so much left."""
+        counts = [self._count_on(at, demand, cores[at], memory[at]) for at in self.usable]
+        if demand.gpus == 1:
+            return sum(counts)
+        # A pod sits on different devices: n pods fit if, counting n on a device at most, n x gpus do.
+        number = sum(counts) // demand.gpus
+        while sum(min(count, number) for count in counts) < number * demand.gpus:
+            number -= 1
+        return number
+
+    def _count_on(self, at: int, demand: Demand, cores: int, memory: int | None) -> int:
+        """How many such shares one device holds."""
+        most = cores // demand.milli
+        each = memory_of_share(self.node.gpus[at], demand.milli, demand.memory_mib)
+        if memory is None:
+            most = most if demand.memory_mib is None else 0
+        elif each:
+            most = min(most, max(memory, 0) // each)
+        return max(most, 0)
 
     def _has_cores(self, demand: Demand) -> bool:
         enough = sum(1 for at in self.usable if self.gpu_left[at] >= demand.milli)

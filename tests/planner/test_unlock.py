@@ -5,6 +5,8 @@ import pytest
 
 from apps.planner.defrag import plan_unlock
 from apps.planner.inventory import LabelSelector, PodTerm
+from apps.planner.resources import Demand
+from apps.planner.rooms import free_room
 from apps.planner.verification import check_plan
 from tests.drawing import NVLINK, budget, cluster, links, running, select, waiting
 from tests.planner.brute_force import fewest_unlocking_moves
@@ -271,3 +273,23 @@ def test_the_deadline_is_asked_while_nodes_are_looked_at_and_what_is_found_is_no
 
     assert len(calls) < 200
     assert not plan.proven_optimal
+
+
+def test_several_pods_with_parts_of_two_gpus_share_one_node():
+    gang = waiting("ml/halves", gpus=2, count=2, gpu_milli=500)
+    snapshot = cluster("a1 ..\na2 a.\na3 B.", gang)
+
+    plan = plan_unlock(snapshot, workload="ml/halves", max_moves=5, deadline=lambda: False)
+
+    assert check_plan(snapshot, plan) == []
+    assert (plan.moves, {one.node for one in plan.hand_overs}, plan.proven_optimal) == ((), {"a1"}, True)
+
+
+@pytest.mark.parametrize(
+    ("left", "fits"), [((1000, 500, 500), 2), ((1000, 400, 400), 0), ((1000, 1000), 2), ((500, 500, 500), 1)]
+)
+def test_pods_with_parts_of_two_gpus_are_counted_on_different_ones(left, fits):
+    room = free_room(cluster("a1 " + "." * len(left))).by_node["a1"]
+    halves = Demand(gpu_resource="nvidia.com/gpu", gpus=2, milli=500)
+
+    assert room.count_shares(halves, list(left), room.memory_left) == fits
