@@ -2,7 +2,7 @@
 
 The planner answers; the last answers are kept, since a page asks with every refresh. A request never plans
 itself: one question at a time is planned beside the requests, for SECONDS at most, and whoever asked waits a
-moment for it. Who was turned away gets that answer when he asks again, though the cluster has moved on.
+moment for it. Who was turned away gets that answer when he asks again soon, though the cluster has moved on.
 """
 
 from __future__ import annotations
@@ -32,10 +32,12 @@ MAX_MOVES = 50
 REMEMBERED = 8
 MOST_OWED = 32
 """So many questions at most are planned or wait for it, or for somebody to fetch their answer."""
+OWED_SECONDS = 120.0
+"""So long after the question its answer waits to be fetched; then the cluster is asked about as it is."""
 Answer = TypeVar("Answer")
 _lock = threading.Lock()
 _pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="planner")
-_owed: OrderedDict[tuple[str, str, object], Future[Any]] = OrderedDict()
+_owed: OrderedDict[tuple[str, str, object], tuple[float, Future[Any]]] = OrderedDict()
 _answers: OrderedDict[tuple[int, str, object], tuple[Snapshot, object]] = OrderedDict()
 
 
@@ -100,19 +102,22 @@ def _plan(snapshot: Snapshot, what: str, subject: object, find: Callable[[], Pla
 
 def _submit(key: tuple[str, str, object], find: Callable[[], Plan]) -> Future[Any]:
     """The answer that is owed to this question already, or one that is planned from now on."""
+    now = time.monotonic()
     with _lock:
+        ready = [(other, asked) for other, (asked, answer) in _owed.items() if answer.done()]
+        for at, (other, asked) in enumerate(ready):
+            if now - asked > OWED_SECONDS or at < len(ready) - MOST_OWED // 2:
+                del _owed[other]
         if key not in _owed:
-            for stale in [other for other, answer in _owed.items() if answer.done()][: -MOST_OWED // 2]:
-                del _owed[stale]
             if len(_owed) >= MOST_OWED:
                 raise PlannerBusy("other questions are being planned: ask again in a moment")
-            _owed[key] = _pool.submit(find)
-        return _owed[key]
+            _owed[key] = now, _pool.submit(find)
+        return _owed[key][1]
 
 
 def _forget(key: tuple[str, str, object], answer: Future[Any]) -> None:
     with _lock:
-        if _owed.get(key) is answer:
+        if key in _owed and _owed[key][1] is answer:
             del _owed[key]
 
 

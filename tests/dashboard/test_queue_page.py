@@ -84,6 +84,27 @@ def test_the_sentence_on_the_grid_says_what_its_plan_would_do(planner, picture, 
     assert "the best node has 6. Moving 6 pods frees 3 nodes. Review plan" in page
 
 
+def test_where_nothing_helps_why_it_waits_is_said_once(viewer, cluster):
+    board = Board(now=time.time())
+    board.node("n-1", "CA4 . . . .")
+    board.waits("L7", 1, 8)
+    make_picture(cluster, board.snapshot())
+    client = log_in(viewer)
+    assert "It wants 8 A100s, 4 are free." in text_of(client.get(QUEUE))
+    key = client.get(f"{QUEUE[:-1]}.json").json()["pending"][0]["workload"]
+    said = text_of(client.get(f"{QUEUE}unblocking/", {"workload": key}))
+    assert said.startswith("No set of up to 50 moves makes room for it. serving/chat-api-0 stays.")
+
+
+def test_one_workload_may_ask_for_preemption_where_the_policy_allows_it(planner, admin, picture, cluster):
+    box = '<input type="checkbox" name="may_preempt" value="yes">'
+    client = log_in(planner)
+    assert box not in client.get(QUEUE).content.decode()
+    services.change_policy(actor=admin, cluster=cluster, wishes={"may_preempt": True})
+    assert box in client.get(QUEUE).content.decode()
+    assert box not in client.get("/clusters/gpu-east-1/plans/").content.decode()
+
+
 def test_what_would_help_is_found_beside_the_page_and_kept(viewer, picture):
     client = log_in(viewer)
     page = client.get(QUEUE).content.decode()
@@ -111,6 +132,16 @@ def test_no_request_plans_itself_and_who_is_turned_away_gets_the_answer_later(vi
     gate.set()
     assert busy.result()
     assert "makes room on" in text_of(client.get(f"{QUEUE}unblocking/?workload=default%2Fllama-70b"))
+
+
+def test_an_answer_that_nobody_fetched_for_long_is_found_anew(monkeypatch):
+    key = ("gpu-east-1", "unlock", "ml/x")
+    assert asking._submit(key, lambda: "then").result() == "then"
+    assert asking._submit(key, lambda: "now").result() == "then"
+    monkeypatch.setattr(asking, "OWED_SECONDS", 0.0)
+    answer = asking._submit(key, lambda: "now")
+    asking._forget(key, answer)
+    assert answer.result() == "now"
 
 
 def test_a_simulation_shows_the_best_nodes_with_every_rule(viewer, picture):
