@@ -116,7 +116,9 @@ def _ask(cluster: Cluster, row: Snapshot, picture: Picture, waiting: WaitingWork
     plan = asking.unlock(picture, waiting)
     ended = time.monotonic()
     fresh = max(FRESH_SECONDS, REST * (ended - begun))
-    found = Unblocking(tell_unblocking(plan), row.pk, fresh_until=ended + fresh)
+    # Why it waits stands beside this anyhow.
+    sentence = tell_unblocking(plan).replace(f" {waiting.sentence}", "", 1)
+    found = Unblocking(sentence, row.pk, fresh_until=ended + fresh)
     with _lock:
         _told[cluster.pk, *likeness(waiting)] = found
         while len(_told) > REMEMBERED:

@@ -35,8 +35,8 @@ class PlanRequestSerializer(StrictSerializer):
     )
     may_preempt = serializers.BooleanField(
         default=False,
-        help_text="only for unlock, and where the policy allows it: less important pods may lose their place "
-        "where moves do not suffice",
+        help_text="only for unlock of one workload, and where the policy allows it: less important pods may "
+        "lose their place where moves do not suffice",
     )
 
 

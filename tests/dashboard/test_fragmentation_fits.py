@@ -93,5 +93,5 @@ def test_a_report_older_than_these_measures_tells_none():
 def test_the_page_shows_what_still_fits(viewer, picture):
     page = text_of(log_in(viewer).get("/clusters/gpu-east-1/fragmentation/"))
 
-    assert "What still fits Groups of free GPUs" in page
+    assert "What still fits so many groups of free GPUs, each size by itself" in page
     assert "Wanted:" in page

@@ -2,7 +2,7 @@
 
 import pytest
 
-from apps.planner.plan import Alternative, Preemption
+from apps.planner.plan import Alternative, Preemption, Refusal
 from apps.planner.plan_json import digest, plan_from_dict, plan_to_dict
 from apps.plans import services
 from apps.plans.models import Plan, PlanVersion
@@ -122,7 +122,9 @@ def test_the_second_best_what_was_relaxed_and_who_is_preempted_stand_on_the_page
     other = Alternative(("a100-02",), 9, 1, 7200.0, "Nine moves instead of seven.")
     found = plan_from_dict({**current_version(draft).body, "moves": left})
     body = plan_to_dict(type(found)(**{name: getattr(found, name) for name in found.__slots__} | {
-        "preemptions": (given,), "runner_up": other, "relaxed": ("links are counted, not packed",),
+        "preemptions": (given,), "runner_up": other,
+        "relaxed": ("links are counted, not packed", *(f"note {number}" for number in range(7))),
+        "refused": tuple(Refusal(f"ml/p-{number}", "It is protected.") for number in range(300)),
     }))  # fmt: skip
     put(draft, **body)
     page = text_of(log_in(planner).get(page_of(draft)))
@@ -131,4 +133,8 @@ def test_the_second_best_what_was_relaxed_and_who_is_preempted_stand_on_the_page
     assert "It ranks lower." in page
     assert "Nine moves instead of seven. on a100-02: 9 moves, 1 preemption and 2.0 GPU-h" in page
     assert "links are counted, not packed" in page
+    assert "note 3 3 more note 4" in page
+    assert "ml/p-199" in page
+    assert "ml/p-200" not in page
+    assert "The first 200 of 300 pods" in page
     assert f"Propose {len(left)} moves and 1 preemption" in page

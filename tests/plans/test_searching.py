@@ -209,8 +209,10 @@ def test_the_policy_limits_seconds_and_preemption(cluster, author):
         services.request_plan(actor=author, cluster=cluster, goal="free-nodes", seconds=6)
     wish = {"actor": author, "cluster": cluster, "may_preempt": True}
     with pytest.raises(OverLimit, match="no plan to preempt"):
+        services.request_plan(goal="unlock", workload="ml/big", **wish)
+    with pytest.raises(InvalidRequest, match="to one workload only"):
         services.request_plan(goal="unlock", **wish)
     with pytest.raises(InvalidRequest, match="preempts nothing"):
         services.request_plan(goal="free-nodes", **wish)
     services.change_policy(actor=admin, cluster=cluster, wishes={"may_preempt": True})
-    assert services.request_plan(goal="unlock", **wish).request["may_preempt"] is True
+    assert services.request_plan(goal="unlock", workload="ml/big", **wish).request["may_preempt"] is True

@@ -56,6 +56,11 @@ def _word(kind: str, x: float, text: str, y: float = TOP + HEIGHT / 2 + 3.5) -> 
     return f'<text class="{kind}" x="{x:g}" y="{y:g}">{shown(text)}</text>'
 
 
+def pin_size(number: int) -> str:
+    """One class more for numbers that are too wide for their circle otherwise."""
+    return " three" if number > 99 else ""
+
+
 def node_spots(node: Node) -> Spots:
     """Its GPUs, then its devices of other vendors, each kind set apart."""
     kinds = tuple(f"{group.resource}" for group in node.others for _ in group.gpus)
@@ -149,7 +154,9 @@ def _bar(bar: Bar, where: Spots, mark: Mark | None, pin: int | None) -> str:
 
 def _bar_word(mark: Mark | None, hue: int, gpus: int, middle: float, pin: int | None) -> str:
     if pin is not None:
-        return f'<circle class="pin" cx="{middle:g}" cy="9.5" r="7.5"/>' + _word("pint", middle, str(pin))
+        return f'<circle class="pin" cx="{middle:g}" cy="9.5" r="7.5"/>' + _word(
+            f"pint{pin_size(pin)}", middle, str(pin)
+        )
     if mark is None:
         return _word(f"ct k{hue}", middle, "?")
     if gpus >= 3 and len(mark.name) <= gpus * 4:

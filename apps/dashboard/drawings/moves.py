@@ -9,7 +9,14 @@ from html import escape
 
 from django.utils.safestring import SafeString, mark_safe
 
-from apps.dashboard.drawings.cells import Spots, cordon_outline, freed_outline, spots, workload_cells
+from apps.dashboard.drawings.cells import (
+    Spots,
+    cordon_outline,
+    freed_outline,
+    pin_size,
+    spots,
+    workload_cells,
+)
 from apps.dashboard.reading.marks import Mark
 from apps.dashboard.reading.moving import Stage
 from apps.dashboard.reading.plain import shorten, shown
@@ -128,7 +135,7 @@ def _arrows(moves: Sequence[Move], frame: Frame) -> list[str]:
         x, y = _on_curve(t, (x0, ya), (x0 + pull, ya), (x1 - pull, yb), (x1 - 4, yb))
         pins.append(
             f'<circle class="pinline" cx="{x:.1f}" cy="{y:.1f}" r="7.5"/>'
-            f'<text class="pinlinet" x="{x:.1f}" y="{y + 3.5:.1f}">{move.order}</text>'
+            f'<text class="pinlinet{pin_size(move.order)}" x="{x:.1f}" y="{y + 3.5:.1f}">{move.order}</text>'
         )
     return lines + pins
 

@@ -256,5 +256,9 @@ def _checked_request(
         raise InvalidRequest(f"seconds is {seconds:g}: take {LEAST_SECONDS:.0f} to {MOST_SECONDS:.0f}")
     if may_preempt and goal != Goal.UNLOCK:
         raise InvalidRequest(f"goal {goal} preempts nothing: leave may_preempt out, or ask for {Goal.UNLOCK}")
+    if may_preempt and not workload:
+        raise InvalidRequest(
+            "pods give way to one workload only: name it (workload namespace/name), or leave may_preempt out"
+        )
     wishes = {"goal": str(goal), "workload": workload, "max_moves": max_moves, "seconds": seconds}
     return {**wishes, "may_preempt": may_preempt}
