@@ -138,7 +138,7 @@ class _Model:
                 asked.append(number * come)
                 continue
             seats = {at: self.flag(f"seat {pod.uid} {node.name} {at}") for at in usable}
-            self.model.add(sum(seats.values()) == come)
+            self.model.add(sum(seats.values()) == max(number, 1) * come)
             for at, seat in seats.items():
                 shares[at].append(pod.gpu_milli * seat)
         self.model.add(sum(asked) == sum(whole.values()))
