@@ -129,6 +129,8 @@ def test_the_second_best_what_was_relaxed_and_who_is_preempted_stand_on_the_page
     put(draft, **body)
     page = text_of(log_in(planner).get(page_of(draft)))
     assert "This plan preempts. 1 pod loses its place" in page
+    assert page.count("loses its place") == 1
+    assert f"After {len(left)} moves and 1 preemption" in page
     assert "Preempted 1 pod" in page
     assert "It ranks lower." in page
     assert "Nine moves instead of seven. on a100-02: 9 moves, 1 preemption and 2.0 GPU-h" in page

@@ -208,8 +208,10 @@ def _draw_map(snapshot: Snapshot | None, plan: Plan, marks: Mapping[str, Mark]) 
     stages = stage_moves(snapshot, plan)
     pins = {move.pod_uid: move.order for move in plan.moves}
     drawn = stages[:MOST_DRAWN]
+    happens = [plural(len(plan.moves), "move")] if plan.moves else []
+    happens += [plural(len(plan.preemptions), "preemption")] if plan.preemptions else []
     return {
-        "map": draw_moves(drawn, plan.moves, marks, f"After {plural(len(plan.moves), 'move')}"),
+        "map": draw_moves(drawn, plan.moves, marks, f"After {' and '.join(happens)}"),
         "minis": [_mini(stage, marks, pins) for stage in drawn],
         "undrawn": len(stages) - len(drawn),
     }
