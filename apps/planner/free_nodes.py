@@ -117,6 +117,7 @@ class _Search:
 
     def _ask_relaxed(self, program: FreeNodesProgram) -> bool:
         """Whether that settled it."""
+        self._follow_linear(program)
         answer = program.solve(len(self.freed), self.bound, relaxed=True)
         if answer is None:
             return program.was_late
@@ -132,6 +133,15 @@ class _Search:
             self._try(better)
             self._say("The nodes at hand have been combined.")
         return self.is_proven
+
+    def _follow_linear(self, program: FreeNodesProgram) -> None:
+        """A bound, and a plan that follows its fractions, long before there are whole numbers."""
+        guide = program.guide(len(self.freed), self.bound)
+        if guide is None:
+            return
+        self.bound = max(min(self.bound, guide.bound), len(self.freed))
+        self._try(guide)
+        self._say("Fractions have given a bound.")
 
     def _ask_whole(self, program: FreeNodesProgram) -> None:
         answer = program.solve(len(self.freed), self.bound)

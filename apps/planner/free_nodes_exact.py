@@ -9,7 +9,8 @@ fewest moves, the least cost. Not in here: the answer on the board (emptying).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+import math
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from itertools import groupby
 
 from apps.planner.capacity import Packing
@@ -23,6 +24,8 @@ MOST_NODES_FOR_COST = 200
 """Branches that the third stage may open: the least cost matters less than an answer in time."""
 
 
+HALF = 0.5
+"""A node of which the linear relaxation empties so much is tried first."""
 MOST_NODES_AMONG = 20
 """The same, where only the nodes of the plans at hand are combined: what is worth it is found soon."""
 
@@ -70,6 +73,44 @@ class FreeNodesProgram:
             return None
         bound = int((self.max_moves - found.bound) / weight + SLACK)
         return self._answer(found, min(bound, at_most), found.proven)
+
+    def guide(self, at_least: int, at_most: int) -> ExactAnswer | None:
+        """What the linear relaxation would do, rounded: nodes by how much of each it empties, as far as the
+        moves suffice. moves: no plan that frees as many as the bound takes fewer."""
+        program, weight = self.program, float(self.max_moves + 1)
+        program.set_costs({column: moves - weight for column, moves in self.guests.items()})
+        program.add_row(dict.fromkeys(self.guests, 1.0), low=at_least, high=at_most)
+        found = program.solve_linear(self.deadline)
+        program.drop_last_row()
+        if found is None:
+            return None
+        values, objective = found
+        bound = min(int((self.max_moves - objective) / weight + SLACK), at_most)
+        ranked: list[tuple[float, int, float, str]] = []
+        rounded = [math.ceil(value - SLACK) for value in values]
+        for one in self.classes:
+            for column, nodes in one.emptied.items():
+                parts = [min(max(values[column] - at, 0.0), 1.0) for at in range(len(nodes))]
+                rounded[column] = sum(part >= HALF for part in parts)
+                ranked += [
+                    (-round(part, 3), one.moves, self.table.cost(name), name)
+                    for part, name in zip(parts, nodes, strict=True)
+                    if part > SLACK
+                ]
+        places = self._answer(Solution(tuple(rounded), objective, objective, False), bound, proven=False)
+        sources = [name for *_, name in self._within_moves(sorted(ranked))]
+        return ExactAnswer(
+            tuple(sources), places.room, bound, False, math.ceil(objective + bound * weight - SLACK)
+        )
+
+    def _within_moves(
+        self, ranked: list[tuple[float, int, float, str]]
+    ) -> Iterator[tuple[float, int, float, str]]:
+        left = self.max_moves
+        for entry in ranked:
+            if entry[0] <= -HALF and entry[1] <= left:
+                left -= entry[1]
+                yield entry
 
     def cheapest(self, answer: ExactAnswer, *, relaxed: bool = False) -> ExactAnswer | None:
         """As many nodes with as few moves, at the least cost that is found quickly."""

@@ -98,6 +98,23 @@ class Program:
         solver.run()
         return self._read(solver, relaxed)
 
+    def solve_linear(self, deadline: Deadline) -> tuple[list[float], float] | None:
+        """(values, objective) where everything may be a fraction; no whole answer is better. None: time ran
+        out, or there is none."""
+        if not self.costs or deadline():
+            return None
+        solver = QuietHighs()
+        model = self._model(relaxed=True)
+        model.integrality_ = []
+        for name, value in (("threads", 1), ("random_seed", 0), ("solver", "simplex")):
+            solver.setOptionValue(name, value)
+        solver.passModel(model)
+        _obey(solver, deadline)
+        solver.run()
+        if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            return None
+        return list(solver.getSolution().col_value), solver.getInfo().objective_function_value
+
     def _model(self, relaxed: bool) -> Any:
         model = highspy.HighsLp()
         columns, rows = len(self.costs), len(self._low)
