@@ -173,10 +173,7 @@ def list_packings(
     amounts = tuple(
         tuple(shape.amount(name, bool(capacity.devices)) for name, _ in capacity.left) for shape in shapes
     )
-    if any(
-        shapes[at].is_share and comb(len(capacity.devices), shapes[at].demand.gpus) > MOST_WAYS
-        for at in order
-    ):
+    if any(_ways(shapes[at], capacity) > MOST_WAYS for at in order):
         return None
     found: set[Packing] = set()
     seen: set[tuple[int, tuple[int, ...], tuple[int, ...], Packing]] = set()
@@ -203,6 +200,11 @@ def list_packings(
         stack.extend((step, rest, spare, grown) for rest, spare in after)
     maximal = keep_maximal(found)
     return maximal if len(maximal) <= MOST_PACKINGS else None
+
+
+def _ways(shape: Shape, capacity: Capacity) -> int:
+    """In how many ways a pod may sit down on the devices, at most."""
+    return comb(len(capacity.devices), shape.demand.gpus) if shape.is_share else 1
 
 
 def keep_maximal(packings: set[Packing]) -> list[Packing]:
