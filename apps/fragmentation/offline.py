@@ -6,8 +6,9 @@ Nothing here touches the database or a cluster.
 from __future__ import annotations
 
 import csv
+import io
 from argparse import SUPPRESS, ArgumentParser
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.core.management.base import CommandError
@@ -58,19 +59,38 @@ def read_workload(path: str) -> tuple[Pod, ...]:
 
 
 def read_table(path: str, columns: Iterable[str]) -> list[dict[str, str]]:
-    """The rows of a CSV file with a header line; - is standard input."""
-    reader = csv.DictReader(read_file(path).splitlines())
-    path = name_of(path)
+    """The rows of a CSV file with a header line; - is standard input. columns: those that each row must have.
+
+    What would be read as something else than it says is refused: a column named twice, a row that is cut
+    off or has cells beyond the header, a quotation that does not end.
+    """
+    reader = csv.DictReader(io.StringIO(read_file(path), newline=""), strict=True)
+    name = name_of(path)
     try:
-        missing = [name for name in columns if name not in (reader.fieldnames or ())]
+        _check_header(name, reader.fieldnames or (), columns)
+        return [_whole_row(name, reader.line_num, row, columns) for row in reader]
     except csv.Error as error:
-        raise bad_input(f"{path}: {error}") from error
+        raise bad_input(f"{name}, line {reader.line_num + 1}: {error}") from error
+
+
+def _check_header(name: str, header: Sequence[str], columns: Iterable[str]) -> None:
+    missing = [column for column in columns if column not in header]
     if missing:
-        raise bad_input(f"{path}: the header lacks the columns {', '.join(missing)}")
-    try:
-        return list(reader)
-    except csv.Error as error:
-        raise bad_input(f"{path}, line {reader.line_num}: {error}") from error
+        raise bad_input(f"{name}: the header lacks the columns {', '.join(missing)}")
+    twice = sorted({column for column in header if column and header.count(column) > 1})
+    if twice:
+        raise bad_input(f"{name}: the header names {', '.join(twice)} more than once: keep one")
+
+
+def _whole_row(name: str, line: int, row: dict[str, str], columns: Iterable[str]) -> dict[str, str]:
+    missing = [column for column in columns if row.get(column) is None]
+    if missing:
+        raise bad_input(f"{name}, line {line}: the row ends before the column {missing[0]}")
+    # DictReader keeps cells beyond the header under None.
+    beyond: Iterable[str] = row.pop(None, ())  # type: ignore[call-overload]
+    if any(cell.strip() for cell in beyond):
+        raise bad_input(f"{name}, line {line}: the row has more cells than the header; is a comma unquoted?")
+    return row
 
 
 def bad_input(message: str) -> CommandError:

@@ -157,9 +157,12 @@ def read_amount(row: Row, column: str, table: str, number: int) -> int:
     """A cell with a whole number from 0 to LARGEST_AMOUNT; an empty cell counts as 0."""
     text = (row.get(column) or "").strip() or ("0" if column in row else "")
     try:
-        value = int(float(text))
+        exact = float(text)
+        value = int(exact)
     except (ValueError, OverflowError):
         raise ValueError(f"{table}, line {number}: {column} must be a number, not {text[:40]!r}") from None
+    if value != exact:
+        raise ValueError(f"{table}, line {number}: {column} must be a whole number, not {text[:40]!r}")
     if value < 0:
         raise ValueError(f"{table}, line {number}: {column} must not be negative")
     if value > LARGEST_AMOUNT:

@@ -78,6 +78,11 @@ def test_wrong_arguments_are_told_in_one_line(trace, arguments, sentence):
     assert caught.value.returncode == 2
 
 
+def test_a_seed_of_too_many_digits_is_not_repeated_whole(trace, capfd):
+    with pytest.raises(CommandError, match="--seed: must be a whole number .* not '9{40}'$"):
+        replay(capfd, trace, "--policy", "fgd", "--seed", "9" * 5000)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "sentence"),
     [

@@ -7,6 +7,8 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
+from apps.fragmentation.offline import read_table
+
 NODES = [
     {"sn": f"n{at}", "cpu_milli": 64000, "memory_mib": 99999, "gpu": 4, "model": "A100"} for at in range(3)
 ]
@@ -125,6 +127,35 @@ def test_bad_tables_are_named(trace, tmp_path):
     broken.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(CommandError, match="not UTF-8"):
         call_command("measure", nodes=str(broken), placed=trace["placed"])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("sn,cpu_milli,memory_mib,gpu,gpu\nn1,1,1,4,8\n", "the header names gpu more than once"),
+        (
+            "sn,cpu_milli,memory_mib,gpu\nn1,1,1,4\nn2,1\n",
+            "line 3: the row ends before the column memory_mib",
+        ),
+        ("sn,cpu_milli,memory_mib,gpu\nn1,1,1,4,8\n", "line 2: the row has more cells than the header"),
+        ('sn,cpu_milli,memory_mib,gpu\n"n1,1,1,4\n', "line 2: unexpected end of data"),
+        ("sn,cpu_milli,memory_mib,gpu\nn1,1,1,1.5\n", "line 2: gpu must be a whole number"),
+    ],
+)
+def test_a_row_that_does_not_say_what_it_seems_to_is_refused(trace, tmp_path, text, words):
+    broken = tmp_path / "broken.csv"
+    broken.write_text(text)
+
+    with pytest.raises(CommandError, match=words) as caught:
+        call_command("measure", nodes=str(broken), placed=trace["placed"])
+    assert caught.value.returncode == 2
+
+
+def test_a_row_ends_where_its_line_does(tmp_path):
+    table = tmp_path / "nodes.csv"
+    table.write_bytes("sn,gpu,\r\na\u2028b,1,\r\n".encode())
+
+    assert [row["sn"] for row in read_table(str(table), ("sn", "gpu"))] == ["a\u2028b"]
 
 
 def test_a_dump_that_cannot_be_opened_is_exit_2(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from argparse import SUPPRESS, ArgumentParser
+from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -32,16 +32,18 @@ class Command(OfflineCommand):
             help="name,cpu_milli,memory_mib,num_gpu,gpu_milli and, if wanted, gpu_spec",
         )  # fmt: skip
         parser.add_argument("--policy", metavar="NAME", required=True, help=", ".join(POLICIES))
-        parser.add_argument("--seed", type=int, default=0, help="of everything random; default: 0")
+        parser.add_argument("--seed", type=_integer, default=0, help="of everything random; default: 0")
         parser.add_argument(
             "--file-order", action="store_true",
             help="the pods once, as they stand in the file; ties go to the first node of the file",
         )  # fmt: skip
         parser.add_argument(
-            "--defrag-every", metavar="N", type=int, default=0,
+            "--defrag-every", metavar="N", type=_integer, default=0,
             help="after so many arrivals, move pods to make room for those not placed; default: 0, never",
         )  # fmt: skip
-        parser.add_argument("--max-moves", metavar="K", type=int, default=50, help="each time; default: 50")
+        parser.add_argument(
+            "--max-moves", metavar="K", type=_integer, default=50, help="each time; default: 50"
+        )
         parser.add_argument(
             "--seconds", type=float, default=20.0, help="of CPU for each search for moves; default: 20"
         )
@@ -67,6 +69,13 @@ class Command(OfflineCommand):
             self.stdout.write(json.dumps(answer))
         else:
             self.tell(as_text(replay, answer, without))
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ArgumentTypeError(f"must be a whole number of at most 4300 digits, not {text[:40]!r}") from None
 
 
 def _not_negative(options: dict[str, Any], name: str) -> Any:
