@@ -1,6 +1,6 @@
 """Room for what waits: GPUs that start per move, whole queues of gangs, and one workload on a large cluster.
 
-    python -m benchmarks.unlock [--nodes CSV --placed CSV ...] [--moves 50 200] [--stages 1 2]
+    python -m benchmarks.unlock [--nodes CSV --placed CSV ...] [--moves 50 200] [--stages 1 8]
         [--seconds 30] [--gangs 41] [--members 10] [--seed 1]
 
 With --nodes and --placed: unlocked GPUs of a placed state of a trace within the moves (goal G4). Always: one
@@ -22,6 +22,7 @@ from pathlib import Path
 from apps.planner.defrag import plan_unlock
 from apps.planner.inventory import Gang
 from apps.planner.plan import Plan
+from apps.planner.queue_unlock import MOST_STAGES
 from apps.planner.snapshot import Snapshot
 from apps.planner.trace import snapshot_from_rows
 from apps.planner.verification import check_plan
@@ -118,7 +119,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--nodes", help="a trace's nodes")
     parser.add_argument("--placed", nargs="+", help="placed states of it")
     parser.add_argument("--moves", nargs="+", type=int, default=[50, 200])
-    parser.add_argument("--stages", nargs="+", type=int, choices=(1, 2), default=[1, 2])
+    parser.add_argument(
+        "--stages", nargs="+", type=int, choices=range(1, MOST_STAGES + 1), default=[1, MOST_STAGES]
+    )
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--gangs", type=int, default=41)
     parser.add_argument("--members", type=int, default=10)

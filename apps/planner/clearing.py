@@ -5,7 +5,7 @@ Not in here: where the moved pods go (placement), which nodes to clear (unlock).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from apps.planner.capacity import shape_key
@@ -13,6 +13,7 @@ from apps.planner.inventory import LinkClass, Pod
 from apps.planner.placement import Board
 from apps.planner.resources import Demand, asks_gpu
 from apps.planner.rooms import WHOLE, Room
+from apps.planner.selectors import selects_pod
 from apps.planner.topology import best_group
 
 MOST_CHECKS = 4000
@@ -71,18 +72,50 @@ def group_pods(
     return ordered
 
 
+def list_rivals(board: Board, pod: Pod, node_name: str) -> frozenset[str]:
+    """uids of the pods there that keep the pod off the node, or that it avoids, whatever room there is."""
+    if not board.fitting.needs_neighbours(pod):
+        return frozenset()
+    room = board.final.by_node[node_name]
+    labels = room.node.labels
+    return frozenset(
+        guest.uid
+        for guest in room.pods.values()
+        if any(
+            term.topology_key in labels and selects_pod(term, owner.namespace, other)
+            for owner, other in ((pod, guest), (guest, pod))
+            for term in owner.pod_anti_affinity
+        )
+    )
+
+
 class NodeClearing:
-    """What has to leave one node for one demand. groups: from `group_pods`, if known already."""
+    """What has to leave one node for one demand. groups: from `group_pods`, if known already. rivals: uids of
+    pods that must leave whatever room there is."""
 
     def __init__(
-        self, board: Board, node_name: str, wanted: Demand, groups: list[list[Pod]] | None = None
+        self,
+        board: Board,
+        node_name: str,
+        wanted: Demand,
+        groups: list[list[Pod]] | None = None,
+        rivals: Collection[str] = (),
     ) -> None:
         self.board = board
         self.room: Room = board.final.by_node[node_name]
         self.name = node_name
         self.wanted = wanted
         known = group_pods(board, node_name, wanted.link is not None) if groups is None else groups
-        self.groups = [group for group in known if self._helps(group[0])]
+        parted = [
+            [pod for pod in group if (pod.uid in rivals) is is_rival]
+            for group in known
+            for is_rival in (True, False)
+        ]
+        self.rivals = rivals
+        self.groups = [
+            group for group in parted if group and (group[0].uid in rivals or self._helps(group[0]))
+        ]
+        self._is_hopeless = len(rivals) > sum(pod.uid in rivals for group in self.groups for pod in group)
         self.sizes = tuple(len(group) for group in self.groups)
         self.is_complete = True
 
@@ -93,7 +126,7 @@ class NodeClearing:
         whether the search had to stop before all of them were seen.
         """
         self.is_complete = True
-        if not self.is_enough(self.sizes, starts):
+        if self._is_hopeless or not self.is_enough(self.sizes, starts):
             return []
         least = tuple(self._least_of(at, starts) for at in range(len(self.groups)))
         if sum(least) > most_moves:
@@ -181,6 +214,8 @@ class NodeClearing:
     def _least_of(self, at: int, starts: int) -> int:
         """How many of this group must leave even if everybody else does."""
         low, high = 0, self.sizes[at]
+        if self.groups[at][0].uid in self.rivals:
+            return high
         while low < high:
             middle = (low + high) // 2
             if self.is_enough((*self.sizes[:at], middle, *self.sizes[at + 1 :]), starts):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from apps.planner.clearing import Clearing, NodeClearing, group_pods
+from apps.planner.clearing import Clearing, NodeClearing, group_pods, list_rivals
 from apps.planner.inventory import Pod
 from apps.planner.placement import Board
 from apps.planner.ranking import Ranking
@@ -25,7 +25,7 @@ class ClearingTable:
 
     def options(self, pod: Pod, node_name: str, starts: int, most_moves: int) -> list[Clearing]:
         """Fewest moves first. What is not known yet when time is up stays unknown."""
-        key = (self.board.shape(pod), node_name, starts)
+        key = (self._kind(pod), node_name, starts)
         version = self.board.version[node_name]
         known = self._known.get(key)
         if known is None or known[0] != version or (known[1] < most_moves and not known[2]):
@@ -41,7 +41,7 @@ class ClearingTable:
 
     def ranking(self, pod: Pod, starts: int) -> Ranking:
         """All nodes by what they take, as the board is now."""
-        key = (self.board.shape(pod), starts)
+        key = (self._kind(pod), starts)
         found = self._rankings.get(key)
         if found is None:
             found = self._rankings[key] = Ranking(self.board, pod, starts)
@@ -57,13 +57,20 @@ class ClearingTable:
 
     def _find(self, pod: Pod, node_name: str, starts: int, most_moves: int) -> list[Clearing]:
         demand = self.board.final.demand(pod)
-        node = NodeClearing(
-            self.board, node_name, demand, self._groups_of(node_name, demand.link is not None)
-        )
+        groups = self._groups_of(node_name, demand.link is not None)
+        rivals = list_rivals(self.board, pod, node_name)
+        node = NodeClearing(self.board, node_name, demand, groups, rivals)
         found = node.find(starts, most_moves)
         # What was found first is the fewest; a search that gave up before that proves nothing.
         self.is_complete = self.is_complete and (node.is_complete or bool(found))
         return found
+
+    def _kind(self, pod: Pod) -> object:
+        """Equal for pods that ask the same of a node, and whom the same pods keep off it."""
+        shape = self.board.shape(pod)
+        if not self.board.fitting.needs_neighbours(pod):
+            return shape
+        return shape, pod.namespace, tuple(sorted(pod.labels.items())), pod.pod_anti_affinity
 
     def _groups_of(self, node_name: str, by_device: bool) -> list[list[Pod]]:
         version, key = self.board.version[node_name], (node_name, by_device)

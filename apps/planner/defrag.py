@@ -39,6 +39,10 @@ MOST_REFUSALS = 200
 LATE = "Time ran out before room was found."
 ONE_NODE = "Who gives way is the best choice for each pod's own node, pod after pod; no bound is known."
 RESTRICTION = "Only places that are free before the first eviction are used as targets."
+STAGES_OPEN = (
+    "Later stages use room that earlier ones make: every prefix of the moves fits in this order, but not all "
+    "targets can be held at once. The console makes and carries out plans of one stage only."
+)
 DEVICES_OPEN = (
     "The kubelet chooses the devices of a pod; count, model and link class are planned, not indices."
 )
@@ -93,9 +97,9 @@ def plan_unlock(
 
     Objective: that it can start at all, then the fewest moves, then the least disruption cost.
     For all that waits: by priority, then the most GPUs that start, then the fewest moves.
-    stages: 2 lets pods with GPUs go, in a later stage, where pods without GPUs have made room first (all
-    that waits only). may_preempt: where moves alone make no room for one workload, less important pods give
-    way.
+    stages: how many there may be; from 2 on pods with GPUs go, in a later stage, where pods without GPUs
+    have made room first (all that waits only). may_preempt: where moves alone make no room for one
+    workload, less important pods give way.
     """
     tell(Progress("Laying out what is free."))
     rooms = free_room(snapshot)
@@ -252,7 +256,7 @@ def _as_plan(
         lower_bound=float(bound),
         gap=(len(moves) - bound) / max(1, bound) if unlocked else 0.0,
         proven_optimal=proven,
-        relaxed=(RESTRICTION, DEVICES_OPEN),
+        relaxed=(STAGES_OPEN if any(move.stage > 1 for move in moves) else RESTRICTION, DEVICES_OPEN),
         refused=refused,
         sentence=unlock_sentence(unlocked, len(moves), len(freed), milli)
         if unlocked

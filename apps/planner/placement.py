@@ -149,6 +149,12 @@ class Board:
                 self._touch((planned.source,))
         self.stage += 1
 
+    def begin_stage(self) -> None:
+        """`next_stage` for a search that looks at the board anew: nodes that were cleared take pods again."""
+        self.next_stage()
+        self.closed = set()
+        self._first_homes.clear()
+
     def retarget(self, at: int, target: str) -> None:
         """The move at that place in the order goes elsewhere; only where no rule between pods is asked."""
         old = self.moves[at]

@@ -20,12 +20,11 @@ from apps.planner.waiting import WaitingWorkload
 
 LARGE_PRICE = 300.0
 MANY_NODES = 60
-PASSES = {
-    1: ((1, 0.0), (1, 0.0)),
-    2: ((1, 300.0), (2, 300.0), (2, 0.0)),
-}
-"""By the stages that are allowed: passes over a level, with the stages of each and the milli-GPUs that every
-move of it must be worth. What little costs much comes last, when nothing better is left."""
+MOST_STAGES = 8
+STAGES_PRICE = 1.0
+"""Milli-GPUs that a move must be worth where there are stages."""
+MOST_PASSES = 2
+"""Over a level whose plan has one stage."""
 
 
 class QueueUnlock:
@@ -63,9 +62,12 @@ class QueueUnlock:
         done = self._run_large(level)
         names = {one.key for one in done}
         left = [one for one in level if one.key not in names]
-        for number, (stages, price) in enumerate(PASSES[self.stages]):
+        number = 0
+        while left:
+            stages = min(2, self.stages + 1 - self.board.stage)
             search = LevelUnlock(
-                *(self.board, self.table, left, self._moves_left(), self.deadline, stages, price),
+                *(self.board, self.table, left, self._moves_left(), self.deadline, stages),
+                price=STAGES_PRICE if stages > 1 else 0.0,
                 tell=self._tell,
             )
             started = search.run()
@@ -77,9 +79,19 @@ class QueueUnlock:
             done += started
             names = {one.key for one in started}
             left = [one for one in left if one.key not in names]
-            if not left or self._is_late() or (number and not self._moves_left()):
+            number += 1
+            if self._is_late() or not self._moves_left() or not self._goes_on(number, bool(started)):
                 break
         return done + self._run_rest(left)
+
+    def _goes_on(self, number: int, has_started: bool) -> bool:
+        """Whether what the level left over is worth another look, in stages on the board as it is then."""
+        if self.stages == 1:
+            return number < MOST_PASSES
+        if not has_started or self.board.stage >= self.stages:
+            return False
+        self.board.begin_stage()
+        return True
 
     def _run_large(self, level: list[WaitingWorkload]) -> list[WaitingWorkload]:
         """Where most of what waits asks for several GPUs on a node, those first: without moves, then with."""

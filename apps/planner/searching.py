@@ -20,7 +20,7 @@ from apps.planner.snapshot import Snapshot
 class PlanRequest:
     """What somebody wants of the planner. workload: "namespace/name" or None for all that waits
     (unlock only). may_preempt: whether less important pods may give way where moves do not suffice. stages:
-    2 lets all that waits use room that earlier moves of the plan make; what is executed has one."""
+    more than 1 let all that waits use room that earlier moves of the plan make; what is executed has one."""
 
     goal: Goal
     max_moves: int

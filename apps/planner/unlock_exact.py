@@ -13,7 +13,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from apps.planner.capacity import Capacity, Shape, amount_of, capacity_of, shape_key
-from apps.planner.clearing import Clearing, NodeClearing
+from apps.planner.clearing import Clearing, NodeClearing, list_rivals
 from apps.planner.clearing_table import ClearingTable
 from apps.planner.emptying import send_pod
 from apps.planner.inventory import Pod
@@ -141,7 +141,8 @@ class UnlockProgram:
                     return found
                 node = clearings.get(name)
                 if node is None:
-                    node = clearings[name] = NodeClearing(self.board, name, self.demand)
+                    rivals = list_rivals(self.board, self.pods[0], name)
+                    node = clearings[name] = NodeClearing(self.board, name, self.demand, rivals=rivals)
                 found += node.find(starts, spare, slack=spare)
                 self.complete = self.complete and node.is_complete
         return found

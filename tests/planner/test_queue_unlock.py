@@ -103,6 +103,40 @@ def test_a_later_stage_may_use_room_that_an_earlier_one_makes_if_it_is_allowed()
     assert plan.moves[0].wave < plan.moves[1].wave
 
 
+def draw_crowded_queue(seed: int) -> Snapshot:
+    """Nodes with idle GPUs whose CPU pods without GPUs hold, and a node with CPU to spare."""
+    draw = random.Random(seed)
+    nodes = {"c1": {"allocatable": {"cpu": 64_000, "memory": 2**40, "pods": 50, "nvidia.com/gpu": 4}}}
+    extra, lines = [], ["c1 aBCD"]
+    for name in ("a1", "a2", "a3"):
+        nodes[name] = {"allocatable": {"cpu": 16_000, "memory": 2**40, "pods": 50, "nvidia.com/gpu": 4}}
+        lines.append(f"{name} {''.join(draw.choice('ab...') for _ in range(4))}")
+        extra += [running(f"web-{name}-{at}", name, cpu=draw.choice((4000, 6000))) for at in range(2)]
+    groups = [waiting(f"ml/w{at}", gpus=draw.choice((1, 2, 4)), cpu=9000) for at in range(4)]
+    return cluster("\n".join(lines), *groups, nodes=nodes, extra=extra)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_stages_start_no_fewer_gpus_and_neither_do_more_moves(seed):
+    snapshot = draw_crowded_queue(seed)
+    held_first = unlock(snapshot, moves=4).unlocked_gpus
+
+    started = [unlock(snapshot, moves=moves, stages=8).unlocked_gpus for moves in range(5)]
+
+    assert started == sorted(started)
+    assert started[4] >= held_first
+
+
+def test_a_plan_in_stages_says_that_the_console_does_not_carry_it_out():
+    plan = next(
+        plan
+        for plan in (unlock(draw_crowded_queue(seed), moves=4, stages=8) for seed in range(12))
+        if any(move.stage > 1 for move in plan.moves)
+    )
+
+    assert "The console makes and carries out plans of one stage only." in plan.relaxed[0]
+
+
 def test_who_can_move_moves_and_only_the_rest_gives_way():
     snapshot = cluster("a1 aab.\na2 AAA.", waiting("ml/train", gpus=4, priority=10))
 

@@ -293,3 +293,18 @@ def test_pods_with_parts_of_two_gpus_are_counted_on_different_ones(left, fits):
     halves = Demand(gpu_resource="nvidia.com/gpu", gpus=2, milli=500)
 
     assert room.count_shares(halves, list(left), room.memory_left) == fits
+
+
+def test_pods_that_keep_the_waiting_one_off_its_node_leave_as_well():
+    """With room for it, and no room needed from them; the other node is as bad by a rule of its own."""
+    shy = (PodTerm("kubernetes.io/hostname", select(app="train"), ("ml",)),)
+    host = {name: {"labels": {"kubernetes.io/hostname": name}} for name in ("a1", "a2")}
+    extra = [running("web", "a1", pod_anti_affinity=shy)]
+    train = waiting("ml/train", gpus=4, labels={"app": "train"})
+    movable = cluster("a1 a...\na2 AA..", train, nodes=host, extra=extra)
+    held = cluster("a1 a...\na2 AA..", train, nodes=host, extra=[replace(extra[0], owner_kind="DaemonSet")])
+
+    plan = unlock(movable, "ml/train")
+
+    assert {move.pod for move in plan.moves} == {"team/a1-a", "team/web"}
+    assert unlock(held, "ml/train").unlocked == ()

@@ -19,8 +19,8 @@ from apps.planner.waiting import WaitingWorkload
 Deadline = Callable[[], bool]
 MOST_REPAIRS, LARGE_REPAIRS = 8, 60
 """After half of them only columns are left that have found places together."""
-STEPS = (4, 4, 6, 8)
-"""Rounds of search before each answer."""
+STEPS = {1: (4, 4, 6, 8), 2: (3, 3, 3, 4, 5, 8)}
+"""Rounds of search before each answer, by stages."""
 
 
 class LevelUnlock:
@@ -60,7 +60,7 @@ class LevelUnlock:
         self.odd = search.table.odd
         search.seed(self.table)
         best: tuple[Answer, list[WaitingWorkload]] | None = None
-        for rounds in STEPS:
+        for rounds in STEPS[self.stages]:
             is_finished = bool(rounds) and search.improve(rounds)
             answer = search.program.choose(self.deadline)
             if answer is not None and (best is None or self._worth(answer) > self._worth(best[0])):
@@ -135,7 +135,10 @@ class LevelUnlock:
                 return answer, realisation.unlocked
             self.had_failures = True
             failed = {one.key for one in realisation.failed}
-            chosen = answer.columns if attempt >= repairs // 2 else columns
-            columns = [one for one in chosen if one.key not in failed]
+            is_quick = self.stages > 1 and not search.is_small
+            is_late = attempt >= repairs // 2 or is_quick
+            columns = [one for one in (answer.columns if is_late else columns) if one.key not in failed]
+            if is_quick:
+                program.drop(failed)
             answer = program.choose(self.deadline, columns)
         return None

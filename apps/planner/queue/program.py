@@ -61,13 +61,14 @@ class Answer:
 @dataclass(slots=True)
 class QueueProgram:
     """kinds: by number, what moving in from nowhere costs in the linear program, in milli (0: anywhere).
-    price: milli-GPUs that a move must be worth."""
+    price: milli-GPUs that a move must be worth. slack: share of the best by which an answer may miss it."""
 
     batches: Sequence[Batch]
     wishes: int
     kinds: Sequence[float]
     most_moves: int
     price: float = 0.0
+    slack: float = 1e-6
     columns: list[Column] = field(default_factory=list)
     _known: set[object] = field(default_factory=set)
 
@@ -77,6 +78,10 @@ class QueueProgram:
         self._known.add(column.key)
         self.columns.append(column)
         return True
+
+    def drop(self, keys: Collection[object]) -> None:
+        """Columns that found no place; they do not come back."""
+        self.columns = [column for column in self.columns if column.key not in keys]
 
     def relax(self, fixed: Collection[object] = ()) -> Relaxed | None:
         """The best if things could be done in part, and the prices then; fixed: keys of columns that are
@@ -107,7 +112,7 @@ class QueueProgram:
         columns = self.columns if columns is None else columns
         solver = self._solver(self._model(columns, True, fixed, least))
         solver.setOptionValue("mip_max_nodes", MOST_BRANCHES)
-        solver.setOptionValue("mip_rel_gap", 1e-6)
+        solver.setOptionValue("mip_rel_gap", self.slack)
 
         def stop_when_late(event: Any) -> None:
             if deadline():

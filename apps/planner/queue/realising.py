@@ -1,7 +1,7 @@
 """An answer of the queue's program put on the board, pod by pod, or nothing of it.
 
 First those start who fit already, then pods without GPUs move, then (a stage later, where stages are allowed)
-pods with GPUs, then everybody else starts. Not in here: what to do when a choice finds no place (level).
+pods with GPUs, then everybody else starts, members without GPUs last. Not in here: what to do when a choice finds no place (level).
 """
 
 from __future__ import annotations
@@ -29,13 +29,17 @@ class Realisation:
         self.failed: list[Column] = []
         self.unlocked: list[WaitingWorkload] = []
         self._pods: dict[Hashable, deque[Pod]] = defaultdict(deque)
+        self._light: list[Pod] = []
         self._places: dict[Hashable, Counter[str]] = defaultdict(Counter)
         for count, batch in zip(answer.batches, search.batches, strict=True):
             for one in batch.members[:count]:
                 self.unlocked.append(one)
                 for uid in one.pods:
                     pod = board.snapshot.pods[uid]
-                    self._pods[shape_key(board, pod)].append(pod)
+                    if asks_gpu(pod):
+                        self._pods[shape_key(board, pod)].append(pod)
+                    else:
+                        self._light.append(pod)
         for column in self.columns:
             for kind, number in column.arrives:
                 self._places[shape_key(board, search.table.examples[kind])][column.node] += number
@@ -56,6 +60,8 @@ class Realisation:
         self._move(moving, heavy=True)
         for column in moving:
             self._start(column)
+        if not all(self._start_light(pod) for pod in self._light):
+            self.failed += self.columns
         board.closed = closed
         if not self.failed and not any(self._pods.values()):
             return True
@@ -93,6 +99,16 @@ class Realisation:
             return board.fitting.can_run(pod, target)
         finally:
             board.final.undo(mark)
+
+    def _start_light(self, pod: Pod) -> bool:
+        """A member without GPUs starts on the tightest node that takes it."""
+        board = self.board
+        for tied in board.table.by_tightness(board.roomy_nodes(pod)):
+            for name in sorted(tied):
+                if board.fitting.can_run(pod, name):
+                    board.start(pod, name)
+                    return True
+        return False
 
     def _start(self, column: Column) -> None:
         wishes = sorted(column.starts, key=lambda entry: -self.search.wishes[entry[0]].demand.gpu_milli)

@@ -13,14 +13,14 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from apps.planner.capacity import shape_key
 from apps.planner.clearing_table import ClearingTable
 from apps.planner.placement import Board
 from apps.planner.queue.columns import Column, count_kinds
 from apps.planner.queue.filling import Filling, list_fillings
 from apps.planner.queue.pools import Pool, stack_nodes
 from apps.planner.queue.prices import FillPrices, Offer
-from apps.planner.queue.program import Duals, QueueProgram
+from apps.planner.queue.program import Duals, QueueProgram, Relaxed
+from apps.planner.queue.seeding import list_large
 from apps.planner.queue.states import PODS, UNITS, Flags, NodeStates, StateTable
 from apps.planner.queue.wishes import Batch, Wish
 from apps.planner.resources import asks_gpu
@@ -29,8 +29,6 @@ FIRST_PRICES = (900.0, 350.0)
 """Of a move, in milli-GPU: what the first choices are found with."""
 NODES, NODES_A_MOVE = 60, 2
 """How many nodes are asked in a round: those that could gain most."""
-CHEAPEST = 8
-WAYS = 10
 MOST_FILLS, MOST_STEPS = 5, 30
 THOROUGH_FILLS, THOROUGH_STEPS = 40, 1000
 FEW_STATES, VERY_FEW_STATES = 15_000, 400
@@ -38,7 +36,12 @@ MOST_LISTED = 60
 """Up to so many all nodes are asked in a round, and thoroughly."""
 ENOUGH = 2e-3
 """Share of the bound below which a further round is not worth its time."""
-GAIN = 1.0
+GAIN, DONE = 1.0, 1e-6
+SLACK = 5e-4
+"""In stages: better columns help more than a longer search among those at hand."""
+PLACE = 2.0
+"""In stages: what a place for a moved pod may cost, by the GPUs that it takes. So much that nothing leaves in
+the linear program without a place, and so little that its prices say early where places are worth making."""
 
 
 class ChoiceSearch:
@@ -61,7 +64,11 @@ class ChoiceSearch:
         self.table = StateTable(board, wishes, most_moves, stages, is_late)
         self.milli = [float(wish.demand.gpu_milli) for wish in wishes]
         self.scarcity = [float(board.final.demand(pod).gpu_milli) for pod in self.table.examples]
-        self.program = QueueProgram(batches, len(wishes), self.scarcity, most_moves, price)
+        places = [amount * (PLACE if stages > 1 else 1.0) for amount in self.scarcity]
+        self.program = QueueProgram(batches, len(wishes), places, most_moves, price)
+        if stages > 1:
+            self.program.slack = SLACK
+        self._leaving: frozenset[int] | None = None
         self.amounts = [self.table.amounts(wish.demand) for wish in wishes]
         self.kind_amounts = [self.table.amounts(board.final.demand(pod)) for pod in self.table.examples]
         self.homes = [
@@ -70,9 +77,11 @@ class ChoiceSearch:
         self._priced = [at for at, name in enumerate(self.table.resources) if name not in (PODS, UNITS)]
         self.pools = list(self._pool())
         states = sum(len(pool.size) for pool in self.pools)
-        is_small, self.is_tiny = states <= FEW_STATES, states <= VERY_FEW_STATES
-        self._fills, self._steps = (THOROUGH_FILLS, THOROUGH_STEPS) if is_small else (MOST_FILLS, MOST_STEPS)
-        self._asked = len(self.table.nodes) if is_small else NODES_A_MOVE * most_moves + NODES
+        self.is_small, self.is_tiny = states <= FEW_STATES, states <= VERY_FEW_STATES
+        self._fills, self._steps = (
+            (THOROUGH_FILLS, THOROUGH_STEPS) if self.is_small else (MOST_FILLS, MOST_STEPS)
+        )
+        self._asked = len(self.table.nodes) if self.is_small else NODES_A_MOVE * most_moves + NODES
         self.bound = float(sum(batch.milli * len(batch.members) for batch in batches))
 
     def seed_large(self, clearings: ClearingTable) -> None:
@@ -109,17 +118,8 @@ class ChoiceSearch:
                         self.program.add(column)
 
     def _seed_large(self, at: int, wish: Wish, clearings: ClearingTable) -> None:
-        kinds = self.table.kinds
-        nodes = clearings.ranking(wish.pod, 1).cheapest(CHEAPEST * (wish.count + 1), self.most_moves)
-        for option in nodes:
-            if self.is_late():
-                return
-            for one in clearings.options(wish.pod, option.node, 1, self.most_moves)[:WAYS]:
-                found = [kinds.get(shape_key(self.board, pod)) for pod in one.victims]
-                leaves = [kind for kind in found if kind is not None]
-                if len(leaves) == len(found):
-                    column = Column(one.node, one.victims, count_kinds(leaves), ((at, 1),), (), one.cost)
-                    self.program.add(column)
+        for column in list_large(at, wish, clearings, self.table.kinds, self.most_moves, self.is_late):
+            self.program.add(column)
 
     def improve(self, rounds: int) -> bool:
         """Further rounds at the prices of the linear program; whether more would bring next to nothing."""
@@ -127,10 +127,17 @@ class ChoiceSearch:
             relaxed = None if self.is_late() else self.program.relax()
             if relaxed is None:
                 return True
+            if self.stages > 1:
+                self._leaving = self._list_leaving(relaxed)
             added = self._round(relaxed.duals)
             if not added or self.bound - relaxed.value <= ENOUGH * self.bound:
                 return True
         return False
+
+    def _list_leaving(self, relaxed: Relaxed) -> frozenset[int]:
+        """Kinds that leave somewhere in the program's answer: of the others no arrivals are looked for."""
+        done = zip(self.program.columns, relaxed.parts, strict=True)
+        return frozenset(kind for column, part in done if part > DONE for kind, _ in column.leaves)
 
     def _round(self, duals: Duals) -> int:
         """Every node's best choice at these prices; how many are new. Betters the bound."""
@@ -253,6 +260,8 @@ class ChoiceSearch:
     def _arrival_offers(self, pool: Pool, duals: Duals) -> list[Offer]:
         offers = []
         for at in pool.arrivals:
+            if self._leaving is not None and at not in self._leaving:
+                continue
             demand = self.board.final.demand(self.table.examples[at])
             if duals.kinds[at] > GAIN and demand.milli % self.table.unit == 0:
                 amounts = self.kind_amounts[at]

@@ -13,7 +13,7 @@ from apps.planner.capacity import shape_key
 from apps.planner.inventory import Pod
 from apps.planner.node_choice import most_per_node
 from apps.planner.placement import Board
-from apps.planner.resources import Demand
+from apps.planner.resources import Demand, asks_gpu
 from apps.planner.waiting import WaitingWorkload
 
 
@@ -41,7 +41,8 @@ class Batch:
 
 
 def list_wishes(board: Board, waiting: Iterable[WaitingWorkload]) -> tuple[list[Wish], list[Batch]]:
-    """Of workloads that ask for GPUs; the others are no objective of a program."""
+    """Of workloads that ask for GPUs; the others are no objective of a program. Members without GPUs find
+    room when an answer is put on the board."""
     places: dict[Hashable, int] = {}
     examples: list[Pod] = []
     counts: Counter[int] = Counter()
@@ -51,6 +52,8 @@ def list_wishes(board: Board, waiting: Iterable[WaitingWorkload]) -> tuple[list[
         milli = 0
         for uid in one.pods:
             pod = board.snapshot.pods[uid]
+            if not asks_gpu(pod):
+                continue
             at = places.setdefault(shape_key(board, pod), len(places))
             if at == len(examples):
                 examples.append(pod)

@@ -12,6 +12,7 @@ from apps.clusters.answering import OfflineCommand
 from apps.fragmentation.offline import add_source_arguments, bad_input, open_source
 from apps.planner.plan import Goal
 from apps.planner.plan_json import plan_to_answer
+from apps.planner.queue_unlock import MOST_STAGES
 from apps.planner.searching import PlanRequest, search_plan
 from apps.planner.verification import check_plan
 from apps.planner.waiting import group_pending
@@ -40,10 +41,11 @@ class Command(OfflineCommand):
         parser.add_argument(
             "--stages",
             type=int,
-            choices=(1, 2),
-            default=1,
-            help="2: moves may go where earlier moves of the plan make room (unlock of all that waits); "
-            "the console executes plans of one stage only",
+            choices=range(1, MOST_STAGES + 1),
+            metavar="N",
+            help="more than 1: moves may go where earlier moves of the plan make room (unlock of all that "
+            f"waits, where {MOST_STAGES}, that is as many as help, is the default); the console makes and "
+            "executes plans of one stage only",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -53,13 +55,15 @@ class Command(OfflineCommand):
             raise bad_input("--workload goes with --goal unlock only")
         if options["preempt"] and not workload:
             raise bad_input("--preempt goes with --workload: say for whom others may give way")
-        if options["stages"] > 1 and (workload or options["goal"] != Goal.UNLOCK):
+        is_all = options["goal"] == Goal.UNLOCK and not workload
+        stages = options["stages"] or (MOST_STAGES if is_all else 1)
+        if stages > 1 and not is_all:
             raise bad_input("--stages goes with --goal unlock for all that waits only")
         if workload and workload not in dict(group_pending(snapshot)):
             raise bad_input(f"--workload: no pending pod or gang is called {workload!r}")
         begun = time.monotonic()
         request = PlanRequest(
-            Goal(options["goal"]), options["max_moves"], workload, options["preempt"], options["stages"]
+            Goal(options["goal"]), options["max_moves"], workload, options["preempt"], stages
         )
         end = begun + options["seconds"]
         plan = search_plan(snapshot, request, deadline=_deadline(end))
