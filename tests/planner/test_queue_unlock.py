@@ -1,6 +1,7 @@
 """All that waits: the most GPUs, whole gangs, priorities; stages; preemption; the second best way."""
 
 import random
+from dataclasses import replace
 from itertools import combinations, product
 
 import pytest
@@ -84,6 +85,20 @@ def test_a_gang_of_the_queue_starts_whole_or_leaves_the_room_to_others():
     gang, single = waiting("ml/gang", gpus=2, count=3), waiting("ml/one", gpus=2)
 
     assert unlock(cluster("a1 ..AA\na2 ..AA", gang, single)).unlocked == ("ml/one",)
+
+
+def test_a_gang_with_a_member_without_gpus_starts_whole_or_not_at_all():
+    def with_launcher(cpu):
+        workers = waiting("ml/gang", gpus=2, count=2)
+        (launcher,) = waiting("ml/launcher", gpus=0, cpu=cpu)
+        return (*workers, replace(launcher, gang="ml/gang", workload=workers[0].workload))
+
+    others = waiting("ml/x", gpus=4), waiting("ml/y", gpus=3)
+    light, heavy = (cluster("a1 ab..\na2 cd..\na3 A...", with_launcher(cpu), *others) for cpu in (500, 10**6))
+
+    assert unlock(light, moves=0).unlocked == ("ml/gang", "ml/y")
+    assert unlock(light).unlocked_gpus == 7
+    assert unlock(heavy).unlocked == ("ml/x", "ml/y")
 
 
 def test_a_later_stage_may_use_room_that_an_earlier_one_makes_if_it_is_allowed():

@@ -1,7 +1,8 @@
 """An answer of the queue's program put on the board, pod by pod, or nothing of it.
 
 First those start who fit already, then pods without GPUs move, then (a stage later, where stages are allowed)
-pods with GPUs, then everybody else starts, members without GPUs last. Not in here: what to do when a choice finds no place (level).
+pods with GPUs, then everybody else starts, members without GPUs last. Not in here: what to do when a choice
+finds no place (level).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Realisation:
                 self.unlocked.append(one)
                 for uid in one.pods:
                     pod = board.snapshot.pods[uid]
-                    if asks_gpu(pod):
+                    if board.final.demand(pod).gpus:
                         self._pods[shape_key(board, pod)].append(pod)
                     else:
                         self._light.append(pod)

@@ -13,7 +13,7 @@ from apps.planner.capacity import shape_key
 from apps.planner.inventory import Pod
 from apps.planner.node_choice import most_per_node
 from apps.planner.placement import Board
-from apps.planner.resources import Demand, asks_gpu
+from apps.planner.resources import Demand
 from apps.planner.waiting import WaitingWorkload
 
 
@@ -52,7 +52,7 @@ def list_wishes(board: Board, waiting: Iterable[WaitingWorkload]) -> tuple[list[
         milli = 0
         for uid in one.pods:
             pod = board.snapshot.pods[uid]
-            if not asks_gpu(pod):
+            if not board.final.demand(pod).gpus:
                 continue
             at = places.setdefault(shape_key(board, pod), len(places))
             if at == len(examples):
