@@ -23,6 +23,7 @@ from apps.plans.queries import current_version, open_plan
 from apps.simulator.scenes.builder import SceneBuilder
 from apps.simulator.scenes.owners import Owner, make_template
 from tests.executions import things
+from tests.executions.crashing import Killer
 from tests.executions.stage import Stage
 from tests.executions.test_stories import carry, carry_until, has_sent
 from tests.plans.situations import approve, person, picture, plan_of_one_move, pod
@@ -220,4 +221,24 @@ def test_cancelled_amid_preemptions_it_tells_who_was_evicted_and_leaves_nothing_
     carry(execution)
     assert execution.state == ExecutionState.CANCELLED, stage.told(execution)
     assert len(execution.outcome["not_undone"]) == len(stage.evicted())
+    assert stage.traces() == []
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.timeout(600)
+def test_a_worker_killed_at_every_boundary_evicts_each_pod_that_gives_way_once(stage, webhook):
+    execution, plan = start(stage)
+    killer = Killer(execution.pk, webhook.environment)
+
+    def spare_the_other_steps(boundary):
+        if not boundary.startswith("preempt_pod/"):
+            killer.met |= {(boundary, "before"), (boundary, "after")}
+
+    killer.on_boundary = spare_the_other_steps
+    killer.run_to_the_end(seconds=400)
+    execution.refresh_from_db()
+    assert execution.state == ExecutionState.SUCCEEDED, stage.told(execution)
+    assert {("preempt_pod/intent/evict", "before"), ("preempt_pod/intent/evict", "after")} <= killer.met
+    leave = [move.pod_uid for move in plan.moves] + [one.pod_uid for one in plan.preemptions]
+    assert sorted(stage.evicted()) == sorted(leave)
     assert stage.traces() == []
