@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Hashable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 
 from apps.planner.capacity import Packing
 from apps.planner.emptying import Candidate, ExactAnswer
@@ -238,8 +238,9 @@ class FreeNodesProgram:
             left = set(one.nodes).difference(emptied)
             others = iter([name for name in one.nodes if name in left])
             for column, packing in one.packings:
-                for _ in range(solution.values[column]):
-                    room.append((next(others), self._by_shape(dict(enumerate(packing)))))
+                # Rounded fractions may name more nodes than there are.
+                for name in islice(others, solution.values[column]):
+                    room.append((name, self._by_shape(dict(enumerate(packing)))))
             if one.counts and not emptied:
                 counts = {at: solution.values[column] for at, column in one.counts.items()}
                 room.append((next(others), self._by_shape(counts)))
