@@ -7,7 +7,7 @@ stay free. Not in here: the exact program (exact), the wording (wording).
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from apps.planner.clearing_table import Deadline
 from apps.planner.emptying import Candidate, ExactAnswer, Realisation
@@ -108,16 +108,24 @@ class _Search:
         if (self.is_proven and self._value()[2] >= -ideal) or self.deadline():
             return
         useful = _worth_asking(self.candidates, self.max_moves, len(self.freed), len(self.board.moves))
-        fresh = Board(self.board.snapshot, self.board.policy)
-        program = FreeNodesProgram(fresh, useful, self.max_moves, self.deadline)
+        program = self._write_program(useful)
         self.left_out = program.left_out
         if program.is_counted and self._ask_relaxed(program):
             return
         self._ask_whole(program)
 
+    def _write_program(self, useful: list[Candidate]) -> FreeNodesProgram:
+        """Of the board as it is before any move."""
+        kept = self.board.kept_since(self.mark)
+        self.board.undo(self.mark)
+        program = FreeNodesProgram(self.board, useful, self.max_moves, self.deadline)
+        self.board.redo(kept)
+        return program
+
     def _ask_relaxed(self, program: FreeNodesProgram) -> bool:
         """Whether that settled it."""
-        self._follow_linear(program)
+        if self._follow_linear(program):
+            return True
         answer = program.solve(len(self.freed), self.bound, relaxed=True)
         if answer is None:
             return program.was_late
@@ -134,14 +142,20 @@ class _Search:
             self._say("The nodes at hand have been combined.")
         return self.is_proven
 
-    def _follow_linear(self, program: FreeNodesProgram) -> None:
-        """A bound, and a plan that follows its fractions, long before there are whole numbers."""
+    def _follow_linear(self, program: FreeNodesProgram) -> bool:
+        """A bound, and a plan that follows its fractions, long before there are whole numbers; whether that
+        settled it."""
         guide = program.guide(len(self.freed), self.bound)
         if guide is None:
-            return
+            return False
         self.bound = max(min(self.bound, guide.bound), len(self.freed))
+        self.fewest = guide.moves if guide.bound == self.bound else None
         self._try(guide)
         self._say("Fractions have given a bound.")
+        if self.is_proven:
+            reached = replace(guide, sources=tuple(self.freed), proven=True)
+            self._make_cheaper(program, reached, relaxed=True)
+        return self.is_proven
 
     def _ask_whole(self, program: FreeNodesProgram) -> None:
         answer = program.solve(len(self.freed), self.bound)
