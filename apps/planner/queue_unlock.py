@@ -53,7 +53,7 @@ class QueueUnlock:
     def run(self) -> list[WaitingWorkload]:
         done: list[WaitingWorkload] = []
         for _, level in groupby(self.waiting, key=lambda one: one.priority):
-            done += self._run_level(list(level), is_first=not self.bound)
+            done += self._run_level(list(level), is_first=not self.bound and not self.board.moves)
         self.bound = min(self.bound, float(self._idle))
         return done
 
@@ -73,9 +73,9 @@ class QueueUnlock:
             started = search.run()
             if not number:
                 # A later level's bound would depend on what the earlier ones took: all that waits, then.
-                odd = sum(_idle_milli(self.board, one) for one in search.odd)
-                is_close = is_first and not done and self.stages == 1
-                self.bound += min(waiting, search.bound + odd) if is_close else waiting
+                # So would one with nodes that share in time: who leaves them makes room that is not counted.
+                is_close = is_first and not done and self.stages == 1 and not search.odd
+                self.bound += min(waiting, search.bound) if is_close else waiting
             done += started
             names = {one.key for one in started}
             left = [one for one in left if one.key not in names]

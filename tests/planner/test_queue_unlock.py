@@ -7,8 +7,11 @@ from itertools import combinations, product
 import pytest
 
 from apps.planner.defrag import plan_unlock
+from apps.planner.placement import Board
+from apps.planner.queue_unlock import QueueUnlock
 from apps.planner.snapshot import Snapshot
 from apps.planner.verification import check_plan
+from apps.planner.waiting import explain_pending
 from tests.drawing import budget, cluster, running, waiting
 
 
@@ -73,6 +76,27 @@ def test_as_many_gpus_start_as_by_trying_everything(seed):
 
     assert plan.unlocked_gpus == most_gpus(snapshot, 2)
     assert plan.measures["unlocked_gpu_bound"] >= plan.unlocked_gpus
+
+
+@pytest.mark.parametrize("drawing", ["a1 3A\na2 3A\na3 B7", "a1 3AAA\na2 5BBB\na3 3CCC\na4 DDD4"])
+def test_the_bound_itself_counts_moved_shares_of_any_size(drawing):
+    snapshot = cluster(drawing, waiting("ml/x", gpus=1), waiting("ml/y", gpus=1))
+    search = QueueUnlock(Board(snapshot), explain_pending(snapshot), 2, lambda: False)
+
+    started = len(search.run())
+
+    assert started == len(unlock(snapshot, moves=2).unlocked) > 0
+    assert search.bound >= 1000 * started
+
+
+def test_pods_may_move_to_nodes_where_nothing_of_the_queue_may_run():
+    kinds = {"a1": "a", "a2": "a", "b1": "b"}
+    nodes = {name: {"labels": {"kubernetes.io/hostname": name, "kind": kind}} for name, kind in kinds.items()}
+    bound = [waiting(f"ml/{name}", gpus=4, node_selector={"kind": "a"}) for name in "xy"]
+
+    plan = unlock(cluster("a1 a...\na2 b...\nb1 BB..", *bound, nodes=nodes), moves=2)
+
+    assert (plan.unlocked_gpus, {move.target for move in plan.moves}, plan.gap) == (8, {"b1"}, 0.0)
 
 
 def test_higher_priority_starts_first_though_fewer_gpus_do():

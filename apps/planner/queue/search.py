@@ -64,7 +64,10 @@ class ChoiceSearch:
         self.table = StateTable(board, wishes, most_moves, stages, is_late)
         self.milli = [float(wish.demand.gpu_milli) for wish in wishes]
         self.scarcity = [float(board.final.demand(pod).gpu_milli) for pod in self.table.examples]
-        places = [amount * (PLACE if stages > 1 else 1.0) for amount in self.scarcity]
+        self._first_prices = [
+            0.0 if self.table.has_places_outside(at) else amount for at, amount in enumerate(self.scarcity)
+        ]
+        places = [amount * (PLACE if stages > 1 else 1.0) for amount in self._first_prices]
         self.program = QueueProgram(batches, len(wishes), places, most_moves, price)
         if stages > 1:
             self.program.slack = SLACK
@@ -100,11 +103,11 @@ class ChoiceSearch:
             self._list_everything()
         for price in FIRST_PRICES:
             if not self.is_late():
-                self._round(Duals(price, tuple(self.milli), tuple(self.scarcity)))
+                self._round(Duals(price, tuple(self.milli), tuple(self._first_prices)))
 
     def _list_everything(self) -> None:
         """Every choice of every node, as long as they are few."""
-        prices = Duals(0.0, tuple(self.milli), tuple(self.scarcity))
+        prices = Duals(0.0, tuple(self.milli), tuple(self._first_prices))
         for pool in self.pools:
             offers = self._offers(pool, prices)
             both = [*offers, *self._arrival_offers(pool, prices)]
@@ -263,7 +266,7 @@ class ChoiceSearch:
             if self._leaving is not None and at not in self._leaving:
                 continue
             demand = self.board.final.demand(self.table.examples[at])
-            if duals.kinds[at] > GAIN and demand.milli % self.table.unit == 0:
+            if duals.kinds[at] > 0:
                 amounts = self.kind_amounts[at]
                 number = len(self.wishes) + at
                 offers.append(

@@ -29,6 +29,8 @@ MOST_SETS, MOST_SETS_IN_STAGES = 300, 100
 PODS = "pods"
 UNITS = "units of GPUs"
 AMPLE = 2**50
+LEAST_UNIT = 10
+"""Milli-GPU by which shares are counted, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,8 @@ class NodeStates:
 
 
 class StateTable:
-    """All nodes' states for these wishes. kinds: the shapes of the pods that could leave."""
+    """All nodes' states for these wishes. kinds: the shapes of the pods that could leave. unit: milli by
+    which all shares of the wishes (and of the kinds, if that is no less than LEAST_UNIT) can be divided."""
 
     def __init__(
         self,
@@ -87,6 +90,19 @@ class StateTable:
                 self._add(name, room, mine)
             else:
                 self.odd.append(name)
+
+        for pod in self.examples:
+            unit = gcd(self.unit, board.final.demand(pod).milli)
+            self.unit = unit if unit >= LEAST_UNIT else self.unit
+
+    def has_places_outside(self, kind: int) -> bool:
+        """Whether such pods could go where the tables do not count them: then a place must cost nothing, or
+        a bound would be too low."""
+        pod = self.examples[kind]
+        if self.board.final.demand(pod).milli % self.unit:
+            return True
+        counted = {node.name for node in self.nodes} | self.board.closed
+        return not counted.issuperset(self.board.table.names_of(self.board.roomy_nodes(pod)))
 
     def amounts(self, demand: Demand) -> tuple[int, ...]:
         """Of each resource, what one pod takes."""
