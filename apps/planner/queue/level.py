@@ -19,7 +19,7 @@ from apps.planner.waiting import WaitingWorkload
 Deadline = Callable[[], bool]
 MOST_REPAIRS, LARGE_REPAIRS = 8, 60
 """After half of them only columns are left that have found places together."""
-STEPS = {1: (4, 4, 6, 8), 2: (3, 3, 3, 4, 5, 8)}
+STEPS = {1: (4, 4, 6, 8), 2: (0, 3, 3, 3, 4, 5, 8)}
 """Rounds of search before each answer, by stages."""
 
 

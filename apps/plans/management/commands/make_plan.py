@@ -20,6 +20,7 @@ from apps.plans.plan_text import as_text
 
 MOST_MOVES = 5000
 USUAL_MOVES = 50
+BUSY = 3
 
 
 class Command(OfflineCommand):
@@ -29,7 +30,13 @@ class Command(OfflineCommand):
         add_source_arguments(parser)
         parser.add_argument("--goal", choices=[goal.value for goal in Goal], required=True)
         parser.add_argument("--max-moves", type=_whole, default=USUAL_MOVES, metavar="K", help="default: 50")
-        parser.add_argument("--seconds", type=_positive, default=10.0, metavar="S", help="default: 10")
+        parser.add_argument(
+            "--seconds",
+            type=_positive,
+            default=10.0,
+            metavar="S",
+            help=f"CPU time of the search; on a busy machine it ends after {BUSY} times as long; default: 10",
+        )
         parser.add_argument(
             "--workload", metavar="NAMESPACE/NAME", help="what to unlock; default: all that waits"
         )
@@ -65,8 +72,9 @@ class Command(OfflineCommand):
         request = PlanRequest(
             Goal(options["goal"]), options["max_moves"], workload, options["preempt"], stages
         )
-        end = begun + options["seconds"]
-        plan = search_plan(snapshot, request, deadline=_deadline(end))
+        is_late = _deadline(options["seconds"])
+        plan = search_plan(snapshot, request, deadline=is_late)
+        is_cut_short = is_late()
         seconds = time.monotonic() - begun
         violations = check_plan(snapshot, plan)
         if violations:
@@ -75,11 +83,13 @@ class Command(OfflineCommand):
         if options["json"]:
             self.stdout.write(json.dumps(answer))
         else:
-            self.tell(as_text(plan, seconds, is_cut_short=begun + seconds >= end))
+            self.tell(as_text(plan, seconds, is_cut_short=is_cut_short))
 
 
-def _deadline(end: float) -> Callable[[], bool]:
-    return lambda: time.monotonic() >= end
+def _deadline(seconds: float) -> Callable[[], bool]:
+    """What others do on the machine takes time from nobody's search, as long as it ends at all."""
+    cpu, clock = time.process_time(), time.monotonic()
+    return lambda: time.process_time() - cpu >= seconds or time.monotonic() - clock >= BUSY * seconds
 
 
 def _whole(text: str) -> int:
