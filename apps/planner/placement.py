@@ -21,8 +21,8 @@ from apps.planner.rooms import Rooms
 from apps.planner.snapshot import Snapshot
 from apps.planner.target_table import Flags, TargetTable
 
-Mark = tuple[int, int, int, int, frozenset[str], int]
-"""Where to go back to: both journals, the moves, the started pods, the closed nodes, the changed targets."""
+Mark = tuple[int, int, int, int, frozenset[str], int, int]
+"""Where to go back to: both journals, moves, started pods, closed nodes, changed targets, the stage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +141,17 @@ class Board:
         self._touch((source, target))
 
     def next_stage(self) -> None:
-        """From here on the places that moved pods have left count as free. A caller that goes back to a
-        checkpoint before this sets `stage` back as well."""
+        """From here on the places that moved pods have left count as free."""
         for planned in self.moves:
             if planned.stage == self.stage:
                 self.held.remove(planned.pod)
                 self._touch((planned.source,))
+        # Who started where others had yet to leave found no devices among those held; now there are.
+        for pod, _ in self.started:
+            self.held.remove(pod)
+        for pod, node_name in self.started:
+            self.held.place(pod, node_name)
+            self._touch((node_name,))
         self.stage += 1
 
     def begin_stage(self) -> None:
@@ -193,10 +198,15 @@ class Board:
             len(self.started),
             frozenset(self.closed),
             len(self._retargets),
+            self.stage,
         )
 
     def undo(self, mark: Mark) -> None:
-        final, held, moves, started, closed, retargets = mark
+        final, held, moves, started, closed, retargets, stage = mark
+        if self.stage != stage:
+            # Since then, earlier moves and starts have changed what is held, too.
+            self._touch([*(move.source for move in self.moves[:moves]), *(name for _, name in self.started)])
+            self.stage = stage
         while len(self._retargets) > retargets:
             at, old = self._retargets.pop()
             if at < len(self.moves):

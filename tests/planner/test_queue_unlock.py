@@ -166,6 +166,22 @@ def test_stages_start_no_fewer_gpus_and_neither_do_more_moves(seed):
     assert started[4] >= held_first
 
 
+def test_who_started_in_one_stage_keeps_its_gpus_in_the_next():
+    snapshot = cluster("a1 aabb\na2 c...\na3 d...", waiting("ml/w", gpus=4))
+    board = Board(snapshot)
+    before = board.checkpoint()
+    leaving = sorted(snapshot.pods_on("a1"), key=lambda pod: pod.uid)
+    for pod, target in zip(leaving, ("a2", "a3"), strict=True):
+        board.move(pod, target)
+    board.start(snapshot.pending_pods[0], "a1")
+
+    board.next_stage()
+
+    assert not board.held.fits(snapshot.pods_on("a2")[0], "a1")
+    board.undo(before)
+    assert board.stage == 1
+
+
 def test_a_plan_in_stages_says_that_the_console_does_not_carry_it_out():
     plan = next(
         plan
