@@ -64,9 +64,7 @@ class ChoiceSearch:
         self.table = StateTable(board, wishes, most_moves, stages, is_late)
         self.milli = [float(wish.demand.gpu_milli) for wish in wishes]
         self.scarcity = [float(board.final.demand(pod).gpu_milli) for pod in self.table.examples]
-        self._first_prices = [
-            0.0 if self.table.has_places_outside(at) else amount for at, amount in enumerate(self.scarcity)
-        ]
+        self._first_prices = self.table.price_places()
         places = [amount * (PLACE if stages > 1 else 1.0) for amount in self._first_prices]
         self.program = QueueProgram(batches, len(wishes), places, most_moves, price)
         if stages > 1:

@@ -90,15 +90,20 @@ class StateTable:
                 self._add(name, room, mine)
             else:
                 self.odd.append(name)
-
         for pod in self.examples:
             unit = gcd(self.unit, board.final.demand(pod).milli)
             self.unit = unit if unit >= LEAST_UNIT else self.unit
 
-    def has_places_outside(self, kind: int) -> bool:
-        """Whether such pods could go where the tables do not count them: then a place must cost nothing, or
-        a bound would be too low."""
-        pod = self.examples[kind]
+    def price_places(self) -> list[float]:
+        """By kind: its milli-GPU, what a place for one may cost at first; 0 where it could go to places that
+        the tables do not count: then a bound would be too low if it cost anything."""
+        milli = [self.board.final.demand(pod).gpu_milli for pod in self.examples]
+        return [
+            0.0 if self._has_places_outside(pod) else float(one)
+            for pod, one in zip(self.examples, milli, strict=True)
+        ]
+
+    def _has_places_outside(self, pod: Pod) -> bool:
         if self.board.final.demand(pod).milli % self.unit:
             return True
         counted = {node.name for node in self.nodes} | self.board.closed
