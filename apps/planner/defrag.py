@@ -17,6 +17,7 @@ from apps.planner.placement import Board
 from apps.planner.plan import Goal, Plan, Refusal
 from apps.planner.preemption import PreemptionSearch, Sacrifice
 from apps.planner.progress import Progress, Tell, tell_nobody
+from apps.planner.queue_in_turn import sort_largest_first, start_in_turn, worth_of
 from apps.planner.queue_unlock import QueueUnlock
 from apps.planner.rooms import free_room
 from apps.planner.runner_up import find_runner_up
@@ -177,11 +178,29 @@ def _unlock_all(
             candidates.append(one)
     search = QueueUnlock(board, candidates, max_moves, deadline, stages, tell)
     done = search.run()
+    if len(done) < len(candidates) and not search.was_late:
+        board, done = _ask_again(board, candidates, done, max_moves, deadline)
     names = {one.key for one in done}
-    why = LATE if search.was_late else f"Within {max_moves} moves there is no room for it."
+    why = LATE if search.was_late else f"No room was found for it within {max_moves} moves."
     refused += [Refusal(one.key, f"{why} {one.sentence}") for one in candidates if one.key not in names]
     plan = _as_plan(board, done, Found(bound=0, exact=False), tuple(refused[:MOST_REFUSALS]))
     return _with_gpu_bound(plan, search.bound)
+
+
+def _ask_again(
+    board: Board,
+    waiting: Sequence[WaitingWorkload],
+    done: list[WaitingWorkload],
+    max_moves: int,
+    deadline: Deadline,
+) -> tuple[Board, list[WaitingWorkload]]:
+    """The same queue one after the other, the largest first, on a board of its own; the better of both."""
+    other = Board(board.snapshot, board.policy)
+    order = sort_largest_first(other, waiting)
+    started = start_in_turn(other, ClearingTable(other, deadline), order, max_moves, deadline)
+    if worth_of(other, waiting, started) > worth_of(board, waiting, done):
+        return other, started
+    return board, done
 
 
 def _with_gpu_bound(plan: Plan, milli: float) -> Plan:

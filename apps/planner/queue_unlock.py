@@ -14,8 +14,8 @@ from apps.planner.clearing_table import ClearingTable, Deadline
 from apps.planner.placement import Board
 from apps.planner.progress import Progress, Tell, tell_nobody
 from apps.planner.queue.level import LevelUnlock
+from apps.planner.queue_in_turn import start_in_turn
 from apps.planner.rooms import WHOLE
-from apps.planner.unlock import unlock_group
 from apps.planner.waiting import WaitingWorkload
 
 LARGE_PRICE = 300.0
@@ -113,20 +113,11 @@ class QueueUnlock:
         return done + LevelUnlock(*args, tell=self._tell).run_large()
 
     def _run_rest(self, left: Sequence[WaitingWorkload]) -> list[WaitingWorkload]:
-        """One by one in the order of the queue; of several that look alike none is tried after one failed."""
-        done: list[WaitingWorkload] = []
-        dead: set[object] = set()
-        for one in left:
-            shape = self._shape(one)
-            if shape in dead:
-                continue
-            if self._is_late():
-                break
-            pods = [self.board.snapshot.pods[uid] for uid in one.pods]
-            if unlock_group(self.board, self.table, pods, self._moves_left(), self.deadline) is None:
-                dead.add(shape)
-            else:
-                done.append(one)
+        """One by one in the order of the queue."""
+        if not left or self._is_late():
+            return []
+        done = start_in_turn(self.board, self.table, left, self.max_moves, self.deadline)
+        self._is_late()
         return done
 
     def _milli(self, one: WaitingWorkload) -> int:
@@ -141,10 +132,6 @@ class QueueUnlock:
 
     def _moves_left(self) -> int:
         return self.max_moves - len(self.board.moves)
-
-    def _shape(self, one: WaitingWorkload) -> object:
-        pods = [self.board.snapshot.pods[uid] for uid in one.pods]
-        return tuple(sorted(repr(self.board.shape(pod)) for pod in pods))
 
 
 def _idle_milli(board: Board, name: str) -> int:

@@ -6,12 +6,15 @@ from itertools import combinations, product
 
 import pytest
 
+from apps.planner.clearing_table import ClearingTable
 from apps.planner.defrag import plan_unlock
 from apps.planner.placement import Board
+from apps.planner.queue_in_turn import sort_largest_first, start_in_turn, worth_of
 from apps.planner.queue_unlock import QueueUnlock
 from apps.planner.snapshot import Snapshot
 from apps.planner.verification import check_plan
 from apps.planner.waiting import explain_pending
+from benchmarks.random_scenes import Kind, draw_scene
 from tests.drawing import budget, cluster, running, waiting
 
 
@@ -240,3 +243,20 @@ def test_the_second_best_way_is_named_with_its_price():
 
     assert (second.nodes, second.moves, second.preemptions) == (("a2",), 2, 0)
     assert second.sentence == "Starting on a2 instead would take 2 moves, 1 more."
+
+
+@pytest.mark.parametrize("seed", [10, 19, 34])
+def test_a_queue_as_a_whole_starts_no_fewer_gpus_than_one_after_the_other(seed):
+    draw = random.Random(seed)
+    kind = Kind(
+        nodes=16, load=draw.choice([0.6, 0.8]), rules=0.2, waiting=8, models=draw.choice([1, 3]), cpu_pods=0.5
+    )
+    snapshot = draw_scene(draw, kind)
+    board = Board(snapshot)
+    table = ClearingTable(board, lambda: False)
+    queue = sort_largest_first(board, explain_pending(snapshot))
+    alone = worth_of(board, queue, start_in_turn(board, table, queue, 20, lambda: False))
+
+    plan = unlock(snapshot, moves=20)
+
+    assert plan.measures["unlocked_gpu_milli"] >= sum(alone[0]) > 0
