@@ -29,7 +29,13 @@ def test_a_plan_is_asked_for_computed_and_proposed(ada, east):
     assert answer.status_code == 201
     plan = answer.json()
     assert (plan["state"], plan["progress"], plan["version"]) == ("draft", "computing", None)
-    assert plan["request"] == {"goal": "free-nodes", "workload": "", "max_moves": 5, "seconds": 10.0, "may_preempt": False}
+    assert plan["request"] == {
+        "goal": "free-nodes",
+        "workload": "",
+        "max_moves": 5,
+        "seconds": 10.0,
+        "may_preempt": False,
+    }
 
     compute_draft(plan["id"])
     plan = ada.get(f"plans/{plan['id']}/").json()
