@@ -5,7 +5,7 @@
 Random clusters of every kind (whole GPUs, shares, CPU pods, selectors, taints, affinity both ways, spread,
 budgets, gangs, links, MIG) are planned for every goal, with and without preemption. The checker replays each
 plan: all targets held at once, every wave at once, every prefix in the plan's order, and in three further
-orders drawn at random inside the waves. Every 25th cluster is a large one (300 to 1,200 nodes). Exits with
+orders drawn at random inside the waves. Every fourth cluster is a large one (100 to 2,000 nodes). Exits with
 1 at the end if anything was found; the case's number makes its cluster and plans again (`--case`).
 """
 
@@ -25,14 +25,15 @@ from apps.planner.searching import PlanRequest, search_plan
 from apps.planner.snapshot import Snapshot
 from apps.planner.verification import check_plan, replay_faults
 from apps.planner.waiting import group_pending
+from benchmarks.free_nodes_clusters import MIXES, draw_mixed, draw_uniform
 from benchmarks.random_scenes import Kind, draw_mig_scene, draw_scene
 
 ORDERS = 3
 PARTS = 100
 MOST_SHOWN = 5
-LARGE_EVERY = 25
-LARGE_NODES = (300, 600, 1200)
-"""Every so many cases one large cluster, of whole nodes and few rules: where many moves come from."""
+LARGE_EVERY = 4
+LARGE_NODES = (300, 600, 1200, 2000)
+"""Every so many cases one large cluster: where many moves come from."""
 
 
 def draw_kind(draw: random.Random) -> Kind:
@@ -49,25 +50,23 @@ def draw_kind(draw: random.Random) -> Kind:
     )
 
 
-def draw_large_kind(draw: random.Random) -> Kind:
-    return Kind(
-        nodes=draw.choice(LARGE_NODES),
-        load=draw.choice([0.5, 0.7, 0.85]),
-        rules=draw.choice([0.0, 0.02]),
-        shares=draw.choice([0.0, 0.1]),
-        waiting=1,
-        protected=0.02,
-        cpu_pods=0.2,
-        models=draw.choice([1, 3]),
-    )
+def draw_large(draw: random.Random) -> tuple[Snapshot, int]:
+    """(cluster, moves): uniform nodes most of the time, else mixed ones with all their constraints."""
+    seed = draw.randrange(10**6)
+    if draw.random() < 0.1:
+        nodes = draw.choice([100, 200])
+        return draw_mixed(nodes, 3 * nodes, seed, rules=draw.random() < 0.3), nodes // 2
+    nodes = draw.choice(LARGE_NODES)
+    return draw_uniform(
+        nodes, draw.choice([0.5, 0.7, 0.85, 0.92]), draw.choice(list(MIXES)), seed
+    ), nodes // 2
 
 
 def plans_of(draw: random.Random, *, large: bool) -> Iterator[tuple[Snapshot, str, Plan]]:
     """(cluster, what was asked, plan) of one case."""
     if large:
-        kind = draw_large_kind(draw)
-        snapshot = draw_scene(draw, kind)
-        requests = [PlanRequest(Goal.FREE_NODES, kind.nodes)]
+        snapshot, most = draw_large(draw)
+        requests = [PlanRequest(Goal.FREE_NODES, most)]
     elif draw.random() < 0.15:
         snapshot = draw_mig_scene(draw, nodes=draw.choice([1, 2, 4]), gpus=draw.choice([1, 4, 8]))
         requests = [PlanRequest(Goal.MIG, draw.choice([2, 10, 40]))]
