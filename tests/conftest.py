@@ -5,12 +5,12 @@ from hypothesis import settings
 
 from tests.cluster_fixtures import api_server, new_api_server, simulated_cluster  # noqa: F401
 
-LONG = ("tests/flows/", "tests/browser/", "tests/deploy/", "tests/executions/test_crash.py")
+LONG = ("tests/flows/", "tests/deploy/")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whole stories come first: two workers share the tests, and whoever begins a long one last is
-    waited for by the other."""
+    waited for by the other. The stories' browser must be closed before that of the browser tests opens."""
     items.sort(key=lambda one: not one.nodeid.startswith(LONG))
 
 

@@ -15,7 +15,7 @@ from tests.deploy.composition import ROOT, Services, read_composition
 from tests.leftovers import _nothing_kept_elsewhere  # noqa: F401
 
 ALWAYS = {
-    *("web", "worker", "beat", "watcher", "steering"),
+    *("web", "worker", "planner", "beat", "watcher", "steering"),
     *("migrate", "certificate", "postgres", "redis"),
 }
 SIMULATED = {"simulated-cluster", "register-simulated-cluster"}
@@ -35,7 +35,7 @@ def test_every_service_of_ours_runs_from_the_image_and_waits_for_what_it_needs(t
     mounted = {mount["target"] for each in ours.values() for mount in each["volumes"]}
     made = next(line for line in (ROOT / "Dockerfile").read_text().splitlines() if "mkdir" in line)
     assert all(folder in made for folder in mounted), "a volume that the image's user could not write"
-    for name in ("web", "worker", "beat", "watcher", "steering"):
+    for name in ("web", "worker", "planner", "beat", "watcher", "steering"):
         assert ours[name]["depends_on"]["migrate"]["condition"] == "service_completed_successfully"
 
 
@@ -97,7 +97,7 @@ def test_each_command_runs_with_its_environment_and_together_they_make_a_plan(se
     services.run("certificate")
     services.wait_until_healthy("simulated-cluster")
     services.run("register-simulated-cluster")
-    for name in ("steering", "watcher", "worker", "beat", "web"):
+    for name in ("steering", "watcher", "worker", "planner", "beat", "web"):
         services.start(name)
     add_person = ("python", "manage.py", "create_person", "ann", "--role", "planner", "--role", "viewer")
     person = json.loads(services.run("web", *add_person, "--json"))
@@ -107,7 +107,7 @@ def test_each_command_runs_with_its_environment_and_together_they_make_a_plan(se
     until(lambda: session.get("api/v1/nodes/?cluster=demo").get("count"), services, "watcher")
     made = session.post("api/v1/plans/", {"cluster": "demo", "goal": "unlock", "seconds": 5})
     plan = f"api/v1/plans/{made['id']}/"
-    until(lambda: session.get(plan)["version"], services, "worker")
+    until(lambda: session.get(plan)["version"], services, "planner")
     assert all(process.poll() is None for process in services.running)
 
 
