@@ -108,17 +108,17 @@ class PreemptionSearch:
             key=lambda one: (-one.priority, -board.final.demand(one).gpu_milli, one.uid),
         )
         for victim in by_importance:
-            has_moves = len(board.moves) < self.max_moves
-            target = board.choose_target(victim, clearing.node) if has_moves else None
+            target = self._choose_target(victim, clearing.node)
             if target is not None:
                 board.move(victim, target)
                 moves += 1
             elif self._may_give_way(victim, pod):
                 given_up.append(victim)
-                board.final.remove(victim)
             else:
                 board.undo(mark)
                 return None
+        for victim in given_up:
+            board.final.remove(victim)
         fits = board.fitting.can_run(pod, clearing.node) and self._bears(given_up)
         board.undo(mark)
         if not fits:
@@ -128,6 +128,17 @@ class PreemptionSearch:
         cost = round(sum(board.cost(one) for one in clearing.victims), 3)
         weight = (bool(given_up), highest, milli, len(given_up), moves, cost)
         return _Way(weight, clearing.node, tuple(by_importance), tuple(given_up))
+
+    def _choose_target(self, victim: Pod, source: str) -> str | None:
+        """All moves come before the first preemption, so whoever gives way still has his rules while others
+        move. Those of earlier nodes are off the board by now and can't be asked, so nobody whom rules
+        between pods might concern is moved beside them."""
+        board = self.board
+        if len(board.moves) >= self.max_moves:
+            return None
+        if self.sacrifices and board.fitting.needs_neighbours(victim):
+            return None
+        return board.choose_target(victim, source)
 
     def _bears(self, given_up: Sequence[Pod]) -> bool:
         """Whether budgets and gangs can lose all of these, beside those that have given way before."""
@@ -156,12 +167,12 @@ class PreemptionSearch:
         if way.victims:
             board.closed.add(way.node)
         for victim in way.victims:
-            if victim in way.given_up:
-                board.final.remove(victim)
-                self.sacrifices.append(Sacrifice(victim, way.node))
-                self._spent.update(key for key, _ in self._limits(victim))
-            else:
-                target = board.choose_target(victim, way.node)
+            if victim not in way.given_up:
+                target = self._choose_target(victim, way.node)
                 assert target is not None
                 board.move(victim, target)
+        for victim in way.given_up:
+            board.final.remove(victim)
+            self.sacrifices.append(Sacrifice(victim, way.node))
+            self._spent.update(key for key, _ in self._limits(victim))
         board.start(pod, way.node)

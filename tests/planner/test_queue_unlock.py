@@ -14,6 +14,7 @@ from apps.planner.queue_unlock import QueueUnlock
 from apps.planner.snapshot import Snapshot
 from apps.planner.verification import check_plan
 from apps.planner.waiting import explain_pending
+from benchmarks.checked_plans import plans_of
 from benchmarks.random_scenes import Kind, draw_scene
 from tests.drawing import budget, cluster, running, waiting
 
@@ -260,3 +261,9 @@ def test_a_queue_as_a_whole_starts_no_fewer_gpus_than_one_after_the_other(seed):
     plan = unlock(snapshot, moves=20)
 
     assert plan.measures["unlocked_gpu_milli"] >= sum(alone[0]) > 0
+
+
+def test_whoever_gives_way_is_still_there_while_others_move():
+    """A pod that is preempted in the end avoids one that is moved before: the move must not rely on its absence."""
+    for snapshot, words, plan in plans_of(random.Random("1/506"), large=False):
+        assert check_plan(snapshot, plan) == [], words
