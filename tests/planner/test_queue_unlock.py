@@ -264,6 +264,6 @@ def test_a_queue_as_a_whole_starts_no_fewer_gpus_than_one_after_the_other(seed):
 
 
 def test_whoever_gives_way_is_still_there_while_others_move():
-    """A pod that is preempted in the end avoids one that is moved before: the move must not rely on its absence."""
+    """A pod that is preempted in the end avoids one that moves before: its absence is no help to the move."""
     for snapshot, words, plan in plans_of(random.Random("1/506"), large=False):
         assert check_plan(snapshot, plan) == [], words
