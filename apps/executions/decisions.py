@@ -6,6 +6,8 @@ DONE     what the step is for has been seen in the cluster
 MOOT     it no longer matters: somebody else did it, or there is nothing to do (step: superseded)
 BLOCKED  it cannot be done now; looked at again after `retry_seconds`
 STOP     a person has to decide; `runbook` says what to do
+
+BLOCKED and STOP name their cause: a code of `causes`, where its title, meaning and ways on stand.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ class Decision:
     seen: dict[str, Any] = field(default_factory=dict)
     retry_seconds: float = 5.0
     runbook: str = ""
+    cause: str = ""
     is_patient: bool = False
     is_beginning: bool = False
 
@@ -67,9 +70,15 @@ def moot(reason: str, **seen: Any) -> Decision:
     return Decision(Verdict.MOOT, reason, seen=seen)
 
 
-def blocked(reason: str, runbook: str, *, retry_seconds: float = 5.0, **seen: Any) -> Decision:
-    return Decision(Verdict.BLOCKED, reason, seen=seen, retry_seconds=retry_seconds, runbook=runbook)
+def blocked(
+    reason: str, runbook: str, *, cause: str = "", retry_seconds: float = 5.0, **seen: Any
+) -> Decision:
+    """cause: a code of `causes`."""
+    return Decision(
+        Verdict.BLOCKED, reason, seen=seen, retry_seconds=retry_seconds, runbook=runbook, cause=cause
+    )
 
 
-def stop(reason: str, runbook: str, **seen: Any) -> Decision:
-    return Decision(Verdict.STOP, reason, seen=seen, runbook=runbook)
+def stop(reason: str, runbook: str, *, cause: str = "", **seen: Any) -> Decision:
+    """cause: a code of `causes`."""
+    return Decision(Verdict.STOP, reason, seen=seen, runbook=runbook, cause=cause)

@@ -113,6 +113,7 @@ def record_blocked(
         _keep(row, decision.seen)
         _take_back(row, was_refused)
         row.observed |= {"runbook": decision.runbook, "needs_person": not retries, "crashes": 0}
+        row.observed["cause"] = decision.cause
         if row.reason != decision.reason:
             row.reason = decision.reason
             _tell(execution, row, now, "blocked", decision.reason)
@@ -127,7 +128,7 @@ def record_end(lease: Lease, step: Step, state: StepState, reason: str, seen: di
         row.retry_at = None
         row.reason = reason
         _keep(row, seen)
-        row.observed |= {"crashes": 0, "failures": 0, "needs_person": False}
+        row.observed |= {"crashes": 0, "failures": 0, "needs_person": False, "cause": ""}
         row.save()
         _tell(execution, row, now, state, reason)
 
@@ -138,7 +139,7 @@ def record_undo(lease: Lease, step: Step) -> None:
         _set_state(row, StepState.COMPENSATING)
         row.retry_at = None
         row.deadline_at = None
-        row.observed |= {"needs_person": False, "runbook": ""}
+        row.observed |= {"needs_person": False, "runbook": "", "cause": ""}
         row.save()
         _tell(execution, row, now, StepState.COMPENSATING, "its traces are being released")
 
@@ -179,11 +180,15 @@ def move_execution(lease: Lease, target: ExecutionState, reason: str, **fields: 
 def change_state(
     execution: Execution, target: ExecutionState, reason: str, *, actor: Any, now: datetime, **fields: Any
 ) -> None:
-    """Inside a transaction that has locked the row. Raises WrongState if the change is not allowed."""
+    """Inside a transaction that has locked the row. Raises WrongState if the change is not allowed.
+
+    fields: more of the row to set; `cause`, a code of `causes`, is empty unless it is among them.
+    """
     if target not in ALLOWED[ExecutionState(execution.state)]:
         raise WrongState(f"execution {execution.pk} is {execution.state}, so it cannot become {target}")
     execution.state = target
     execution.state_reason = reason
+    execution.cause = ""
     for name, value in fields.items():
         setattr(execution, name, value)
     if target in TERMINAL:

@@ -4,6 +4,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from apps.clusters.models import Cluster
 from apps.executions.states import TERMINAL, ExecutionState, StepKind, StepState
 from apps.plans.models import Plan, PlanVersion
 
@@ -14,7 +15,9 @@ class Execution(models.Model):
     `fence` counts claims: a worker whose fence is older than the row's writes nothing.
     `lease_until` is by the database's clock. `visited_at`: last time a runner looked at it.
     `outcome`: what was promised and what was found, written when it closes.
-    `is_frozen`: paused by a freeze window, so it goes on by itself.
+    `is_frozen`: paused by a freeze window, so it goes on by itself. `cause`: code of `causes` for the state
+    that it is in, empty where that needs no explanation.
+    `gpu_hours`: what it gained and lost, written once, a day after its end (`gpu_hours.measure`).
     """
 
     plan = models.ForeignKey(Plan, on_delete=models.PROTECT, related_name="executions")
@@ -32,6 +35,8 @@ class Execution(models.Model):
     visited_at = models.DateTimeField(null=True)
     outcome = models.JSONField(default=dict)
     is_frozen = models.BooleanField(default=False)
+    cause = models.CharField(max_length=40, blank=True, default="")
+    gpu_hours = models.JSONField(null=True)
 
     class Meta:
         ordering = ["-id"]
@@ -134,3 +139,68 @@ class DryRun(models.Model):
     class Meta:
         ordering = ["id"]
         constraints = [models.UniqueConstraint(fields=["version", "pod_uid"], name="one_dry_run_per_pod")]
+
+
+class SentRequest(models.Model):
+    """One request of an execution to its cluster: what was asked and answered, no bodies.
+
+    `position`: of the step that it was sent for, null for looks at the whole. `status`: HTTP status, 0 where
+    no answer came. `note`: the error in the gateway's words, empty on success.
+    """
+
+    execution = models.ForeignKey(Execution, on_delete=models.PROTECT, related_name="requests")
+    at = models.DateTimeField()
+    fence = models.BigIntegerField()
+    position = models.PositiveIntegerField(null=True)
+    method = models.CharField(max_length=8)
+    path = models.CharField(max_length=500)
+    status = models.PositiveIntegerField()
+    note = models.CharField(max_length=300, blank=True)
+
+    class Meta:
+        ordering = ["id"]
+
+
+class OwnerNotice(models.Model):
+    """What the owner of a moved pod is told, once per move, word and way.
+
+    `way`: "event" on the workload or "webhook". `word`: announced, moved or stopped. `sent_at`: null until
+    it went out; then, or after `attempts` are used up, nothing more is tried. `error`: of the last try.
+    """
+
+    execution = models.ForeignKey(Execution, on_delete=models.PROTECT, related_name="notices")
+    move = models.PositiveIntegerField()
+    way = models.CharField(max_length=10)
+    word = models.CharField(max_length=12)
+    name = models.CharField(max_length=120)
+    message = models.TextField()
+    created_at = models.DateTimeField()
+    sent_at = models.DateTimeField(null=True)
+    attempts = models.PositiveIntegerField(default=0)
+    error = models.CharField(max_length=300, blank=True)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(fields=["execution", "move", "way", "word"], name="one_notice_per_word")
+        ]
+
+
+class OwnerWebhook(models.Model):
+    """Where the owners of one namespace are told; `namespace` empty: of every namespace without its own.
+
+    `secret`: signs what is sent; encrypted, never shown again.
+    """
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="owner_webhooks")
+    namespace = models.CharField(max_length=63, blank=True)
+    address = models.CharField(max_length=500)
+    secret = models.TextField()
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["cluster__name", "namespace"]
+        constraints = [
+            models.UniqueConstraint(fields=["cluster", "namespace"], name="one_owner_webhook_per_namespace")
+        ]
