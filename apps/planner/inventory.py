@@ -197,7 +197,8 @@ class Workload:
     """The owner that recreates pods (ReplicaSet, StatefulSet, Job, ...).
 
     parent: uid of its own controller (a ReplicaSet's Deployment), "". display: name a person
-    knows it by (the Deployment's). updating: a rollout is under way.
+    knows it by (the Deployment's). updating: a rollout is under way. terminating: it is being deleted.
+    queue: the Kueue queue that it names, "" for none.
     """
 
     uid: str
@@ -213,6 +214,8 @@ class Workload:
     protected: bool = False
     backoff_limit: int | None = None
     failed_pods: int = 0
+    terminating: bool = False
+    queue: str = ""
 
 
 @dataclass(frozen=True, slots=True)

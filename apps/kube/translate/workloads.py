@@ -11,6 +11,8 @@ from apps.kube.translate.protections import is_protected
 from apps.kube.translate.values import child, clean, texts, whole, whole_or_none
 from apps.planner.inventory import DisruptionBudget, Workload
 
+KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
+
 
 def read_workload(raw: Mapping[str, Any], kind: str) -> Workload:
     metadata, spec, status = child(raw, "metadata"), child(raw, "spec"), child(raw, "status")
@@ -31,6 +33,8 @@ def read_workload(raw: Mapping[str, Any], kind: str) -> Workload:
         protected=is_protected(texts(child(metadata, "annotations"))),
         backoff_limit=whole_or_none(spec.get("backoffLimit", 6)) if is_job else None,
         failed_pods=whole(status.get("failed")) if is_job else 0,
+        queue=texts(child(metadata, "labels")).get(KUEUE_QUEUE, ""),
+        terminating=metadata.get("deletionTimestamp") is not None,
     )
 
 
