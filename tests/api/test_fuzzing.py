@@ -34,7 +34,7 @@ CHECKS = [
     checks.positive_data_acceptance,
 ]
 CONFIG = Path(__file__).parents[2] / "schemathesis.toml"
-EXAMPLES = 3
+EXAMPLES = 2
 CSRF = "t" * 32
 
 

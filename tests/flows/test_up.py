@@ -49,15 +49,10 @@ def test_it_gets_ready_ends_cleanly_and_starts_again_with_its_data(tmp_path):
         assert process.returncode == 0
     assert still_running(family, seconds=10) == []
 
-    with console_up(data, "--scene", "small") as (_process, again):
+    with console_up(data, "--scene", "small") as (process, again):
         assert (again["username"], again["password"]) == (ready["username"], ready["password"])
-
-
-@pytest.mark.timeout(300)
-def test_a_polite_signal_ends_it_as_ctrl_c_does(tmp_path):
-    with console_up(tmp_path / "data", "--scene", "small") as (process, _ready):
         family = family_of(process)
-        end(process, signal.SIGTERM)
+        end(process, signal.SIGTERM)  # a polite signal ends it as Ctrl-C does
         assert process.returncode == 0
     assert still_running(family, seconds=10) == []
 
