@@ -50,4 +50,5 @@ def why_drifted(execution: Execution, step: Step) -> Decision | None:
         f"Node {node} has drifted: {sentence}.",
         "Cancel this execution and ask for a new plan, or, if the node is meant to be so, accept it on the "
         "node's page and resume.",
+        cause="node-drifted",
     )

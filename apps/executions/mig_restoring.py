@@ -107,6 +107,7 @@ def _stop(step: Step, facts: Facts, what: str) -> Decision:
         f"Node {node} is not put back. {what} Before: {wanted}. Observed: {observed}. {held}",
         f"Put {node} right by hand (the log of mig-manager on it says why), then roll back again. "
         f"To leave it as it is then, kubectl uncordon {node} first.",
+        cause="mig-not-restored",
         **TOLD,
     )
 

@@ -37,6 +37,7 @@ BEGINNING = (
     StepKind.PREEMPT_POD,
 )
 """Steps of a pod up to its eviction; what follows lands one that has left already."""
+CAUSES_OF_BANS = {FREEZE: "freeze-window", KILL_SWITCH: "kill-switch"}
 TURNS_LOCK = 7_340_211
 """Class of the advisory locks under which evictions on one cluster are counted."""
 
@@ -99,7 +100,9 @@ def keep_to_policy(lease: Lease, execution: Execution) -> bool | None:
     if ban.kind == FREEZE:
         return False
     outlook = tell_outlook(execution, is_touched=False)
-    ledger.move_execution(lease, State.FAILED, f"Nothing was touched. {ban.sentence}. {outlook}")
+    ledger.move_execution(
+        lease, State.FAILED, f"Nothing was touched. {ban.sentence}. {outlook}", cause="preflight-refused"
+    )
     return True
 
 
@@ -111,7 +114,9 @@ def _pause(lease: Lease, execution: Execution, ban: Ban) -> None:
             f" Its own deadline, {deadline:%Y-%m-%d %H:%M} UTC, comes first: it is cancelled then and gives "
             "everything back."
         )
-    ledger.move_execution(lease, State.PAUSED, words, is_frozen=ban.kind == FREEZE)
+    ledger.move_execution(
+        lease, State.PAUSED, words, is_frozen=ban.kind == FREEZE, cause=CAUSES_OF_BANS[ban.kind]
+    )
 
 
 def _wait_for_person(lease: Lease, ban: Ban) -> bool:
@@ -121,7 +126,8 @@ def _wait_for_person(lease: Lease, ban: Ban) -> bool:
             return True  # a person decided meanwhile
         row.is_frozen = False
         row.state_reason = f"{ban.short[:1].upper()}{ban.short[1:]}."
-        row.save(update_fields=["is_frozen", "state_reason"])
+        row.cause = CAUSES_OF_BANS[ban.kind]
+        row.save(update_fields=["is_frozen", "state_reason", "cause"])
     return True
 
 
@@ -197,6 +203,7 @@ def _why_protected(step: Step, policy: ClusterPolicy) -> Decision | None:
         return stop(
             f"Pod {step.params['pod']} must not be preempted: the policy allows no preemption.",
             "Cancel this execution and ask for a new plan; this pod was not evicted.",
+            cause="protected",
         )
     reason = why_protected(step.params["namespace"], policy.protected_namespaces)
     if not reason:
@@ -205,13 +212,19 @@ def _why_protected(step: Step, policy: ClusterPolicy) -> Decision | None:
         f"Pod {step.params['pod']} must not be moved now: {reason}.",
         "Cancel this execution and ask for a new plan; this pod was not evicted. If the policy is wrong, "
         "have an admin change it, then resume.",
+        cause="protected",
     )
 
 
 def _wait_for_turn(step: Step, why: str) -> Decision:
     reason = f"waits for its turn: {why} (max_evictions_in_flight)"
     if step.state == StepState.BLOCKED:
-        return blocked(reason, "It goes on by itself when another pod has landed.", retry_seconds=2)
+        return blocked(
+            reason,
+            "It goes on by itself when another pod has landed.",
+            cause="waits-for-turn",
+            retry_seconds=2,
+        )
     return wait_long(reason)
 
 

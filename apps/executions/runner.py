@@ -79,7 +79,7 @@ def _end_untouched(lease: locks.Lease, reason: str) -> None:
     if execution.state in ends and not execution.steps.exists():
         ended = ends[State(execution.state)]
         words = f"{as_sentence(execution.state_reason)} Nothing was touched. {reason}"
-        ledger.move_execution(lease, ended, words.strip())
+        ledger.move_execution(lease, ended, words.strip(), cause="cluster-unreadable")
 
 
 def _visit(lease: locks.Lease, limit: float) -> None:
@@ -130,7 +130,9 @@ def _turn(lease: locks.Lease, execution: Execution, gateway: Gateway) -> bool:
     steps = list(execution.steps.all())
     overdue = execution.deadline_at is not None and now > execution.deadline_at
     if overdue and execution.state in CAN_END and not any(is_relaying(step) for step in steps):
-        ledger.move_execution(lease, State.CANCELLING, "The deadline of the execution has passed.")
+        ledger.move_execution(
+            lease, State.CANCELLING, "The deadline of the execution has passed.", cause="execution-deadline"
+        )
         return True
     context = Context(LeasedGateway(gateway, lease), lease, execution, steps, now, read_place())
     turns: dict[str, Callable[[Context], bool]] = {
@@ -149,15 +151,15 @@ def _turn(lease: locks.Lease, execution: Execution, gateway: Gateway) -> bool:
     except HeldByPolicy:
         return True  # the next turn pauses it and says why
     except NeedsPerson as error:
-        return _stand_still(context, State.NEEDS_HUMAN, str(error))
+        return _stand_still(context, State.NEEDS_HUMAN, str(error), error.cause)
     except Unreliable as error:
-        return _stand_still(context, State.PAUSED, f"Several failures in a row. {error}")
+        return _stand_still(context, State.PAUSED, f"Several failures in a row. {error}", "failures-in-row")
 
 
-def _stand_still(context: Context, target: ExecutionState, reason: str) -> bool:
+def _stand_still(context: Context, target: ExecutionState, reason: str, cause: str) -> bool:
     """A running execution waits for a person; one that waits already goes on landing what it can."""
     if context.execution.state in (State.RUNNING, State.VERIFYING, State.CANCELLING, State.ROLLING_BACK):
-        ledger.move_execution(context.lease, target, reason)
+        ledger.move_execution(context.lease, target, reason, cause=cause)
         return True
     return False
 
@@ -167,12 +169,16 @@ def _prepare(lease: locks.Lease, execution: Execution, gateway: Gateway) -> bool
         ledger.move_execution(lease, State.PREFLIGHT, "looking whether everything is as it was approved")
         return True
     if not may(execution.started_by, "operate", execution.plan.cluster):
-        ledger.move_execution(lease, State.FAILED, f"{execution.started_by} may not operate any more.")
+        ledger.move_execution(
+            lease, State.FAILED, f"{execution.started_by} may not operate any more.", cause="right-lost"
+        )
         return True
     if execution.plan.state != PlanState.APPROVED:
         # A runner died between the plan's change and the execution's.
         why = f"Nothing was touched. Plan {execution.plan_id} is {execution.plan.state}."
-        ledger.move_execution(lease, State.FAILED, f"{why} {execution.plan.state_reason} {ASK_ANEW}")
+        ledger.move_execution(
+            lease, State.FAILED, f"{why} {execution.plan.state_reason} {ASK_ANEW}", cause="plan-changed"
+        )
         return True
     try:
         found = examine(execution.version, gateway)
@@ -183,7 +189,8 @@ def _prepare(lease: locks.Lease, execution: Execution, gateway: Gateway) -> bool
         if found.changes:
             plan_services.mark_stale(plan_id=execution.plan_id, reason=reason, is_untouched=True)
         outlook = ASK_ANEW if found.changes else tell_outlook(execution, is_touched=False)
-        ledger.move_execution(lease, State.FAILED, f"Nothing was touched. {reason} {outlook}")
+        cause = "plan-changed" if found.changes else "preflight-refused"
+        ledger.move_execution(lease, State.FAILED, f"Nothing was touched. {reason} {outlook}", cause=cause)
         return True
     plan = plans.open_plan(execution.version)
     owned = names.owned_value(execution.pk, execution.created_at)
@@ -197,7 +204,8 @@ def _fail_closed(lease: locks.Lease, execution: Execution, reason: str) -> bool:
     waited = (ledger.database_time() - execution.created_at).total_seconds()
     if waited > settings.EXECUTION_STEP_SECONDS:
         outlook = tell_outlook(execution, is_touched=False)
-        ledger.move_execution(lease, State.FAILED, f"Nothing was touched. {reason} {outlook}")
+        words = f"Nothing was touched. {reason} {outlook}"
+        ledger.move_execution(lease, State.FAILED, words, cause="cluster-unreadable")
         return True
     log.warning("preflight waits for the cluster", execution=execution.pk, reason=reason)
     return False
@@ -207,7 +215,10 @@ def _run(context: Context) -> bool:
     execution = context.execution
     if not may(execution.started_by, "operate", execution.plan.cluster):
         ledger.move_execution(
-            context.lease, State.PAUSED, f"{execution.started_by} may not operate any more."
+            context.lease,
+            State.PAUSED,
+            f"{execution.started_by} may not operate any more.",
+            cause="right-lost",
         )
         return True
     book = Ledger(context.steps)
@@ -230,6 +241,9 @@ def _verify(context: Context) -> bool:
     else:
         differences = " ".join(context.execution.outcome["differences"])
         ledger.move_execution(
-            context.lease, State.NEEDS_HUMAN, f"It is not as it was promised. {differences}"
+            context.lease,
+            State.NEEDS_HUMAN,
+            f"It is not as it was promised. {differences}",
+            cause="not-as-promised",
         )
     return True

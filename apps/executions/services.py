@@ -27,6 +27,11 @@ from apps.plans.policies import policy_of
 from apps.plans.waking import wake_worker
 
 STANDING = (StepState.PENDING, StepState.BLOCKED, StepState.INTENT, StepState.ISSUED)
+CAUSES_OF_WISHES = {
+    ExecutionState.PAUSED: "paused-by-person",
+    ExecutionState.CANCELLING: "stopped-by-person",
+    ExecutionState.ROLLING_BACK: "stopped-by-person",
+}
 ADVANCE = "apps.executions.tasks.advance_execution"
 
 
@@ -98,7 +103,9 @@ def _change(execution_id: int, actor: User, target: ExecutionState, reason: str)
         _look_afresh(execution, (StepState.COMPENSATING,))
     execution.is_frozen = False
     words = f"{actor.get_username()}: {reason}" if reason else f"by {actor.get_username()}"
-    ledger.change_state(execution, target, words, actor=actor, now=ledger.database_time())
+    cause = CAUSES_OF_WISHES.get(target, "")
+    now = ledger.database_time()
+    ledger.change_state(execution, target, words, actor=actor, now=now, cause=cause)
     _wake(execution)
     return execution
 

@@ -48,7 +48,11 @@ REFUSALS = (
 
 
 class NeedsPerson(Exception):
-    """The step has been written as blocked; the execution has to wait for a person."""
+    """The step has been written as blocked; the execution has to wait for a person. cause: of `causes`."""
+
+    def __init__(self, reason: str, cause: str) -> None:
+        super().__init__(reason)
+        self.cause = cause
 
 
 class Unreliable(Exception):
@@ -134,7 +138,13 @@ def _look(context: Context, step: Step, decide: Callable[[Any], Decision]) -> De
 def _act(context: Context, step: Step, decision: Decision, during: Collection[str]) -> bool:
     if step.observed.get("crashes", 0) >= settings.EXECUTION_CRASHES_BEFORE_STOP:
         reason = f"{decision.effect} was begun {step.observed['crashes']} times and never answered."
-        _record(context, step, stop(reason, "See the worker's log for why it dies; then resume or cancel."))
+        _record(
+            context,
+            step,
+            stop(
+                reason, "See the worker's log for why it dies; then resume or cancel.", cause="never-answered"
+            ),
+        )
         return True
     seconds = step_seconds(step.kind)
     instead = permission.record_intent(context, step, decision, during=during, seconds=seconds)
@@ -150,7 +160,7 @@ def _act(context: Context, step: Step, decision: Decision, during: Collection[st
         return True
     except kube.SeveralBudgets as error:
         advice = "Leave one PodDisruptionBudget over that pod, then resume; or cancel."
-        return _record(context, step, stop(str(error), advice), was_refused=True)
+        return _record(context, step, stop(str(error), advice, cause="several-budgets"), was_refused=True)
     except Exception as error:
         _fail(context, step, error, was_refused=isinstance(error, REFUSALS))
         return True
@@ -173,7 +183,7 @@ def _record(context: Context, step: Step, decision: Decision, *, was_refused: bo
         lease, step, decision, seconds=seconds, retries=not needs_person, was_refused=was_refused
     )
     if needs_person:
-        raise NeedsPerson(decision.reason)
+        raise NeedsPerson(decision.reason, decision.cause)
     return False
 
 
@@ -181,6 +191,7 @@ def _wait_for_budget(context: Context, step: Step, error: kube.BudgetExhausted) 
     decision = blocked(
         str(error),
         "The workload has no pod to spare now; it is asked again by itself.",
+        cause="budget-used-up",
         retry_seconds=error.retry_after or 3.0,
     )
     if is_late(step, context.now):
@@ -190,7 +201,11 @@ def _wait_for_budget(context: Context, step: Step, error: kube.BudgetExhausted) 
 
 def _too_late(step: Step, decision: Decision) -> Decision:
     advice = decision.runbook or f"See {step.target}."
-    return stop(f"The deadline of this step has passed. {decision.reason}", f"{advice} Resume or cancel.")
+    return stop(
+        f"The deadline of this step has passed. {decision.reason}",
+        f"{advice} Resume or cancel.",
+        cause=decision.cause or "step-deadline",
+    )
 
 
 def _fail(context: Context, step: Step, error: Exception, *, was_refused: bool = False) -> None:
@@ -213,4 +228,10 @@ def _fail(context: Context, step: Step, error: Exception, *, was_refused: bool =
         raise Unreliable(f"{step.target}: {message}")
     if passing and is_late(step, context.now) and not is_undoing:
         step.refresh_from_db()
-        _record(context, step, stop(f"The deadline of this step has passed. {message}", "See the cluster."))
+        _record(
+            context,
+            step,
+            stop(
+                f"The deadline of this step has passed. {message}", "See the cluster.", cause="step-deadline"
+            ),
+        )

@@ -12,10 +12,10 @@ from apps.executions.flow import (
     Ledger,
     is_relaying,
     is_unsettled,
-    next_to_undo,
     preemptions_to_settle,
     steps_to_drop,
     steps_to_land,
+    steps_to_undo,
 )
 from apps.executions.models import Step
 from apps.executions.outlook import as_sentence, tell_outlook
@@ -51,7 +51,7 @@ def cancel(context: Context) -> bool:
     _drop(context, steps_to_drop(book, keep_landing=True))
     if steps_to_land(book) or preemptions_to_settle(book):
         return False
-    return _undo_next(reload(context))
+    return _undo_last(reload(context))
 
 
 def roll_back(context: Context) -> bool:
@@ -60,7 +60,7 @@ def roll_back(context: Context) -> bool:
     if unsettled:
         return any([settle_eviction(context, step, drop=True) for step in unsettled])
     _drop(context, steps_to_drop(Ledger(context.steps), keep_landing=False))
-    return _undo_next(reload(context))
+    return _undo_last(reload(context))
 
 
 def _drop(context: Context, steps: list[Step]) -> None:
@@ -68,17 +68,27 @@ def _drop(context: Context, steps: list[Step]) -> None:
         ledger.record_end(context.lease, step, StepState.SUPERSEDED, "the execution was stopped", {})
 
 
-def _undo_next(context: Context) -> bool:
-    step = next_to_undo(Ledger(context.steps))
-    if step is None:
+def _undo_last(context: Context) -> bool:
+    steps = steps_to_undo(Ledger(context.steps))
+    if not steps:
         _close(context)
         return True
-    if step.state != StepState.COMPENSATING:
+    fresh = [step for step in steps if step.state != StepState.COMPENSATING]
+    for step in fresh:
         ledger.record_undo(context.lease, step)
+    if fresh:
         return True
-    if step.retry_at is not None and step.retry_at > context.now:
-        return False
-    return undo_step(context, step, during=(context.execution.state,))
+    due = [step for step in steps if step.retry_at is None or step.retry_at <= context.now]
+    during = (context.execution.state,)
+    waits, moved = None, False
+    for step in due:
+        try:
+            moved |= undo_step(context, step, during=during)
+        except NeedsPerson as error:
+            waits = error  # the others are undone all the same
+    if waits is not None and not moved:
+        raise waits
+    return moved
 
 
 def _close(context: Context) -> None:
@@ -91,12 +101,13 @@ def _close(context: Context) -> None:
     if kept:
         words += f" The MIG layout of {', '.join(kept)} stays as it is now."
     outlook = tell_outlook(execution, is_touched=bool(moved or kept))
+    cause = execution.cause or "stopped-by-person"
     is_cancelled = execution.state == ExecutionState.CANCELLING
     ended = ExecutionState.CANCELLED if is_cancelled else ExecutionState.ROLLED_BACK
     words = f"{words} Holds, gates, taints and cordons of ours are released. {outlook}"
     reason = f"{as_sentence(execution.state_reason)} {words}"
     outcome = {**execution.outcome, "not_undone": moved, "layouts_kept": kept}
-    ledger.move_execution(context.lease, ended, reason.strip(), outcome=outcome)
+    ledger.move_execution(context.lease, ended, reason.strip(), outcome=outcome, cause=cause)
 
 
 def _keeps_layout(step: Step) -> bool:

@@ -52,6 +52,7 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
         return stop(
             f"Pod {step.params['pod']} was asked to save its work at {asked:%H:%M:%S} and has not answered.",
             "Look at the workload; resume to wait again, or cancel. Nothing was evicted for it.",
+            cause="checkpoint-silent",
         )
     return wait(f"asked to save its work at {asked:%H:%M:%S} UTC")
 

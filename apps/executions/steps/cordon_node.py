@@ -61,18 +61,21 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
         return stop(
             f"Node {step.params['node']} is gone or was made anew since the plan was approved.",
             "Cancel this execution and make a new plan.",
+            cause="node-gone",
         )
     if facts.is_ours and int(cordon(node).get("fence") or 0) > facts.fence:
         return stop(
             f"Node {step.params['node']} was cordoned by a newer life of this execution: "
             "this database is older than the cluster.",
             "An old backup seems to run. Write nothing; restore the newest database.",
+            cause="database-old",
         )
     if unschedulable(node) and facts.newcomers:
         return stop(
             f"{' and '.join(facts.newcomers)} came onto node {step.params['node']} before it was cordoned: "
             f"it would not be {step.params.get('why', 'freed')} as approved.",
             "Cancel and make a new plan, or resume once that pod has left. Nothing was evicted.",
+            cause="newcomer",
         )
     if facts.is_ours and unschedulable(node):
         return done("cordoned by this execution", cordoned=True)
@@ -80,6 +83,7 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
         return stop(
             f"Somebody uncordoned node {step.params['node']} although this execution had cordoned it.",
             "Talk to whoever did it, then resume or cancel.",
+            cause="uncordoned",
         )
     if unschedulable(node):
         return done("cordoned by somebody else before: left as it is", cordoned=False)

@@ -69,7 +69,9 @@ def is_kept(step: Step) -> bool:
 def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
     node, params = facts.node, step.params
     if node is None or uid(node) != params["node_uid"]:
-        return stop(f"Node {params['node']} is gone.", "Cancel this execution and make a new plan.")
+        return stop(
+            f"Node {params['node']} is gone.", "Cancel this execution and make a new plan.", cause="node-gone"
+        )
     if params["is_cordoned"] and not facts.was_cordoned:
         return moot("the node stays cordoned by somebody else: it is not handed over")
     if late:
@@ -86,6 +88,7 @@ def _decide_behind_cordon(step: Step, facts: Facts, node: Json) -> Decision:
         return stop(
             f"Somebody uncordoned node {params['node']} before it was handed over.",
             "See who is on it now; resume if that is right, or cancel.",
+            cause="uncordoned",
         )
     if not facts.waiting and is_tainted:
         return act("untaint", "nobody of the gang waits any more", node=node)
@@ -101,6 +104,7 @@ def _decide_open(step: Step, facts: Facts, node: Json) -> Decision:
         return stop(
             f"Somebody took our cordon off node {params['node']} before it was handed over.",
             "See who is on it now; resume if that is right, or cancel.",
+            cause="uncordoned",
         )
     is_placed = not facts.waiting or facts.bound >= params["wanted"]
     if _is_tainted(node, params):
@@ -114,6 +118,7 @@ def _decide_open(step: Step, facts: Facts, node: Json) -> Decision:
     return stop(
         f"Somebody took our taint off node {params['node']} before the gang had it.",
         "See who is on it now; resume to look again, or cancel.",
+        cause="taint-removed",
     )
 
 
@@ -129,6 +134,7 @@ def _decide_late(step: Step, facts: Facts, node: Json) -> Decision:
         f"{params['display']} did not start on {params['node']} before the deadline: our taint and cordon "
         "were taken off, and anybody may use the node now.",
         "See why the gang still waits (its events); make a new plan if the node was taken.",
+        cause="gang-not-started",
     )
 
 

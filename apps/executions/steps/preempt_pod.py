@@ -51,7 +51,11 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
         return wait_long("the pod ends, in its own grace period", evicted=is_sent)
     changed = _what_changed(params, pod) or facts.node_changed
     if changed:
-        return stop(changed, "Cancel this execution and make a new plan; this pod was not evicted.")
+        return stop(
+            changed,
+            "Cancel this execution and make a new plan; this pod was not evicted.",
+            cause="pod-changed",
+        )
     return act("evict", f"evict {params['pod']} from {params['source']}: it gives way to {params['for']}")
 
 

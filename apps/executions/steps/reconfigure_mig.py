@@ -35,9 +35,14 @@ def observe(context: Context, step: Step) -> Facts:
 def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
     params, labels = step.params, facts.labels
     if facts.node is None:
-        return _stop(step, facts, f"Node {params['node']} is gone or was made anew.")
+        return _stop(step, facts, f"Node {params['node']} is gone or was made anew.", cause="mig-node-gone")
     if not facts.is_kept:
-        return _stop(step, facts, f"Somebody uncordoned node {params['node']} while it was being relaid.")
+        return _stop(
+            step,
+            facts,
+            f"Somebody uncordoned node {params['node']} while it was being relaid.",
+            cause="mig-uncordoned",
+        )
     is_sent = "relabel" in step.observed.get("sent", [])
     if not is_sent or (labels.config == params["previous"] and step.issued_at is None):
         return _decide_before(step, facts)
@@ -47,6 +52,7 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
             facts,
             f"Somebody set mig.config of node {params['node']} to {labels.config or 'nothing'} after this "
             f"execution had set it to {params['config']}: it is not overwritten.",
+            cause="mig-taken",
         )
     return _decide_waiting(step, facts, late=late)
 
@@ -61,17 +67,24 @@ def _decide_before(step: Step, facts: Facts) -> Decision:
             facts,
             f"Somebody set mig.config of {where} to {labels.config or 'nothing'}; at the preflight it was "
             f"{params['previous'] or 'not set'}.",
+            cause="mig-taken",
         )
     if facts.config_changed:
-        return _stop(step, facts, facts.config_changed)
+        return _stop(step, facts, facts.config_changed, cause="mig-taken")
     if labels.state in UNDER_WAY or labels.paused:
-        return _stop(step, facts, f"Another MIG change is under way on {where}.")
+        return _stop(step, facts, f"Another MIG change is under way on {where}.", cause="mig-taken")
     if facts.newcomers:
-        return _stop(step, facts, f"{' and '.join(facts.newcomers)} came onto {where} after the preflight.")
+        return _stop(
+            step,
+            facts,
+            f"{' and '.join(facts.newcomers)} came onto {where} after the preflight.",
+            cause="newcomer",
+        )
     if facts.users and facts.leaving:
         return blocked(
             f"{' and '.join(facts.users)} on {where} is on its way out and still holds a GPU.",
             "It goes on by itself once that pod is gone.",
+            cause="mig-leaving",
         )
     if facts.users:
         return _stop(
@@ -79,6 +92,7 @@ def _decide_before(step: Step, facts: Facts) -> Decision:
             facts,
             f"{' and '.join(facts.users)} on {where} holds or may hold a GPU to be relaid, or would end with "
             "the node.",
+            cause="mig-in-use",
         )
     seen = {
         "before": labels.config,
@@ -96,7 +110,7 @@ def _decide_waiting(step: Step, facts: Facts, *, late: bool) -> Decision:
     """The label is ours: what has mig-manager made of it?"""
     labels, seen = facts.labels, step.observed.get("seen", {})
     if labels.state == "failed":
-        return _stop(step, facts, "mig-manager reported failed.")
+        return _stop(step, facts, "mig-manager reported failed.", cause="mig-failed")
     if labels.state == "success" and labels.as_planned(step.params["offers"]):
         since = _moment(seen.get("as_planned_since")) or facts.now
         if (facts.now - since).total_seconds() >= facts.limits.settle:
@@ -108,7 +122,10 @@ def _decide_waiting(step: Step, facts: Facts, *, late: bool) -> Decision:
         since = _moment(seen.get("wrong_since")) or facts.now
         if (facts.now - since).total_seconds() >= facts.limits.mismatch:
             return _stop(
-                step, facts, "mig-manager reported success, but the node does not offer what was promised."
+                step,
+                facts,
+                "mig-manager reported success, but the node does not offer what was promised.",
+                cause="mig-mismatch",
             )
         return wait(
             "mig-manager reported success; the kubelet does not offer it yet",
@@ -125,7 +142,9 @@ def _decide_late(step: Step, facts: Facts) -> Decision:
         return wait_long(
             "the node reboots for the mode change: more time is given", **_rebooting(facts.labels)
         )
-    return _stop(step, facts, "mig-manager has not finished before the deadline of this step.")
+    return _stop(
+        step, facts, "mig-manager has not finished before the deadline of this step.", cause="mig-late"
+    )
 
 
 def _tell_wait(step: Step, facts: Facts) -> str:
@@ -141,7 +160,7 @@ def _rebooting(labels: MigLabels) -> Json:
     return {"rebooting": True} if labels.state == "rebooting" else {}
 
 
-def _stop(step: Step, facts: Facts, what: str) -> Decision:
+def _stop(step: Step, facts: Facts, what: str, *, cause: str) -> Decision:
     """What happened, what was promised and observed, what is still held, what to do."""
     params = step.params
     node = params["node"]
@@ -149,7 +168,9 @@ def _stop(step: Step, facts: Facts, what: str) -> Decision:
     held = f" Held: node {node} stays cordoned." if facts.is_cordoned else f" Node {node} is not cordoned."
     reason = f"{what} Promised: {params['promise']}.{observed}{held}"
     if "relabel" not in step.observed.get("sent", []):
-        return stop(reason, "Nothing was changed on its GPUs. Cancel, or set it right and resume.")
+        return stop(
+            reason, "Nothing was changed on its GPUs. Cancel, or set it right and resume.", cause=cause
+        )
     before = step.observed.get("seen", {}).get("before")
     back = (
         f"Roll back: that sets mig.config to {before} again and waits for {_tell_before(step)}"
@@ -162,6 +183,7 @@ def _stop(step: Step, facts: Facts, what: str) -> Decision:
         reason,
         f"See the log of mig-manager there (its pod: {pod}). {back}. Or repair the node by hand, leave the "
         "label as it is, and resume.",
+        cause=cause,
     )
 
 

@@ -1,0 +1,91 @@
+"""Causes that concern a whole execution: pauses, ends before anything was touched, ends that differ."""
+
+from __future__ import annotations
+
+from apps.executions.cause import AGAIN, Cause, Way
+
+OF_EXECUTIONS = (
+    Cause(
+        "paused-by-person",
+        "A person paused it",
+        "Nothing new is started. Evicted pods are still landed; holds, gates and cordons stay.",
+        "Ask whoever paused it. Resume goes on where it stood; cancel gives everything back.",
+        (Way.RESUME, Way.CANCEL, Way.ROLL_BACK),
+    ),
+    Cause(
+        "freeze-window",
+        "A freeze window holds it",
+        "The cluster's policy lets nothing be started now. It goes on by itself when the window ends.",
+        "Wait. To give the held room back earlier, cancel.",
+        (Way.WAIT, Way.CANCEL, Way.ROLL_BACK),
+    ),
+    Cause(
+        "kill-switch",
+        "The kill switch is on",
+        "Somebody stopped all changes on this cluster. It does not go on by itself, not even after the "
+        "switch is off.",
+        "Ask whoever threw it (page Policies). Once it is off, resume or cancel.",
+        AGAIN,
+    ),
+    Cause(
+        "failures-in-row",
+        "The same step failed several times in a row",
+        "The cluster answered the same request with an error again and again. Nothing is hurt; nothing new "
+        "is started.",
+        "Read the answer: a right that is missing, an admission policy, an API server in trouble. Mend that, "
+        "then resume.",
+        AGAIN,
+    ),
+    Cause(
+        "right-lost",
+        "Who started it may not operate any more",
+        "Rights are asked before every step, and the person who started it has lost the operator role.",
+        "Somebody with the operator role cancels it; or give the role back and resume.",
+        (Way.CANCEL, Way.ROLL_BACK, Way.RESUME),
+    ),
+    Cause(
+        "not-as-promised",
+        "It is not as it was promised",
+        "All steps are done, and fresh lists show something else than what was approved. Our cordons still "
+        "stand, so that nobody takes the room meanwhile.",
+        "Compare what was promised with what was found. If it is right meanwhile, look again. Otherwise "
+        "cancel: that opens the nodes and ends it with the difference on record.",
+        (Way.RESUME, Way.CANCEL, Way.ROLL_BACK),
+    ),
+    Cause(
+        "execution-deadline",
+        "Its own deadline has passed",
+        "It was cancelled by itself, so that nothing of ours stays past its time.",
+        "Read which step it waited for; ask for a new plan when that is mended.",
+        (Way.ANEW,),
+    ),
+    Cause(
+        "plan-changed",
+        "The cluster is not as it was approved",
+        "The preflight looked afresh and found something changed. Nothing was touched; the plan is stale.",
+        "Ask for a new plan: a stale one is never bent to fit.",
+        (Way.ANEW,),
+    ),
+    Cause(
+        "preflight-refused",
+        "The preflight refused to begin",
+        "A right, a disruption budget, an address or a rule of the policy stands against it. Nothing was "
+        "touched, and the approval still stands.",
+        "Mend what it names, then start the plan again.",
+        (Way.RESTART, Way.ANEW),
+    ),
+    Cause(
+        "cluster-unreadable",
+        "The cluster could not be read",
+        "What cannot be looked at is not changed. Nothing was touched, and the approval still stands.",
+        "See the cluster's page: address, certificate, credential. Then start the plan again.",
+        (Way.RESTART, Way.ANEW),
+    ),
+    Cause(
+        "stopped-by-person",
+        "A person stopped it",
+        "It was cancelled or rolled back. What was evicted stays evicted; its workloads are whole.",
+        "Nothing is left to do here. The last line says whether the plan can be started again.",
+        (Way.RESTART, Way.ANEW),
+    ),
+)
