@@ -11,9 +11,9 @@ from django.conf import settings
 
 from apps.executions import ledger
 from apps.executions.blueprint import StepDraft
+from apps.executions.dry_runs import replace_dry_runs
 from apps.executions.locks import Lease, hold_fence
 from apps.executions.models import DryRun, Steering, Step
-from apps.executions.preflight import replace_dry_runs
 from apps.executions.states import ExecutionState, StepKind
 
 

@@ -1,35 +1,51 @@
 """Before the first effect: is everything still as it was approved, and would the cluster let us?
 
 Reads a fresh picture, compares it with what was approved, verifies the plan on it by the planner's
-independent code, and asks for every eviction by dry run. Nothing is touched. What a person sees of the dry
-runs at review comes from here too (`run_dry_runs`).
+independent code, asks `checks`, asks for every eviction by dry run, and looks once more. Nothing is touched.
+What a person sees of the dry runs at review comes from here too (`run_dry_runs`).
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from django.conf import settings
-from django.db import transaction
 
-from apps.clusters import notices
 from apps.clusters import queries as clusters
 from apps.clusters.gateways import open_gateway
 from apps.executions import ledger
 from apps.executions.blueprint import cordoned_nodes
+from apps.executions.checks.authority import check_authority
+from apps.executions.checks.budgets import check_budgets
+from apps.executions.checks.gangs import check_gangs
+from apps.executions.checks.looking import Check, Look, Objection
+from apps.executions.checks.namespaces import check_namespaces, check_quotas
+from apps.executions.checks.owners import check_autoscalers, check_jobs, check_owners
+from apps.executions.checks.rights import check_rights
 from apps.executions.drifting import drifted_nodes
-from apps.executions.mig_preflight import NodeFindings, examine_layouts
+from apps.executions.dry_runs import (
+    as_refusals,
+    ask_evictions,
+    relay_runs,
+    store_dry_runs,
+    tell_whole_plan,
+)
+from apps.executions.mig_preflight import examine_layouts
 from apps.executions.models import DryRun
-from apps.executions.pictures import take_picture
-from apps.executions.returning import returning_moves
+from apps.executions.pictures import NEEDED, take_picture
 from apps.kube import errors
-from apps.kube.gateway import NODES, PODS, PRIORITY_CLASSES, WEBHOOKS, Gateway, Json, Kind
-from apps.kube.object_store import list_kept
+from apps.kube.gateway import (
+    DEPLOYMENTS,
+    Gateway,
+    Json,
+    Kind,
+)
+from apps.kube.object_store import KeptObject, list_kept
 from apps.planner.movability import MovabilityRules
-from apps.planner.plan import Move, Plan, Preemption
+from apps.planner.plan import Plan
 from apps.planner.plan_json import digest
 from apps.planner.snapshot import Snapshot
 from apps.planner.staleness import what_changed
@@ -41,6 +57,8 @@ from apps.plans.policies import policy_of, what_forbids
 SAFE_UID = re.compile(r"[0-9A-Za-z-]{1,64}")
 SAFE_NAME = re.compile(r"[0-9a-z]([0-9a-z.-]{0,251}[0-9a-z])?")
 HIGHEST_USER_PRIORITY = 1_000_000_000
+LIVELY = (*NEEDED, DEPLOYMENTS)
+"""Read again right before the first effect; what else a picture holds is taken from a moment ago."""
 
 
 @dataclass(frozen=True)
@@ -56,36 +74,98 @@ class Findings:
     layouts: tuple[Json, ...] = ()
 
 
+CHECKS: tuple[Check, ...] = (
+    check_authority,
+    check_rights,
+    check_owners,
+    check_jobs,
+    check_autoscalers,
+    check_budgets,
+    check_gangs,
+    check_namespaces,
+    check_quotas,
+)
+"""Each is asked at review, at the preflight, and once more right before the first effect. One that needs more
+of the cluster than the picture reads it through `Look.listed`."""
+
+
 def examine(version: PlanVersion, gateway: Gateway) -> Findings:
-    """Look at everything once. Raises KubeError where the cluster cannot be read (then nothing is known)."""
-    plan = plans.open_plan(version)
-    cluster = version.plan.cluster
-    now = ledger.database_time()
-    picture = take_picture(
-        lambda kind: list_kept(gateway, kind), cluster=cluster.name, taken_at=now.timestamp()
-    )
+    """Validate, simulate, validate again. Raises KubeError where the cluster cannot be read (then nothing is
+    known, and nothing begins)."""
     if digest(version.body) != version.digest:
-        return Findings(picture, refusals=("The stored plan is not the one that was approved.",))
+        nothing = Snapshot(version.plan.cluster.name, 0.0)
+        return Findings(nothing, refusals=("The stored plan is not the one that was approved.",))
+    lists: dict[Kind, list[KeptObject]] = {}
+    look = take_look(version, gateway, keep=lists)
     before = clusters.open_snapshot(version.snapshot) if version.snapshot else None
-    forbidden = what_forbids(policy_of(cluster), plan)
+    changes = _what_changed(look, before)
+    if changes:
+        return Findings(look.picture, changes=changes)
+    found = _simulate(look)
+    if found.changes or found.refusals:
+        return found
+    again = take_look(version, gateway, known=lists)
+    changes = _what_changed(again, look.picture) or tuple(check_plan(again.picture, again.plan))
+    refusals = tuple(as_refusals(again, run_checks(again)))
+    return replace(found, picture=again.picture, changes=changes, refusals=refusals)
+
+
+def take_look(
+    version: PlanVersion,
+    gateway: Gateway,
+    *,
+    keep: dict[Kind, list[KeptObject]] | None = None,
+    known: Mapping[Kind, list[KeptObject]] | None = None,
+) -> Look:
+    """keep: filled with the lists of kinds that seldom change. known: such lists of a moment ago."""
+    now = ledger.database_time()
+
+    def listed(kind: Kind) -> list[KeptObject]:
+        if known is not None and kind in known:
+            return known[kind]
+        found = list_kept(gateway, kind)
+        if keep is not None and kind not in LIVELY:
+            keep[kind] = found
+        return found
+
+    picture = take_picture(listed, cluster=version.plan.cluster.name, taken_at=now.timestamp())
+    return Look(version, plans.open_plan(version), picture, gateway, now)
+
+
+def run_checks(look: Look) -> list[Objection]:
+    found: list[Objection] = []
+    for check in CHECKS:
+        try:
+            found.extend(check(look))
+        except errors.Forbidden as error:
+            found.append(Objection(f"{error}. What is not known forbids: grant it, see deploy/rbac."))
+    return found
+
+
+def _what_changed(look: Look, before: Snapshot | None) -> tuple[str, ...]:
+    cluster = look.version.plan.cluster
+    forbidden = what_forbids(policy_of(cluster), look.plan)
     # The picture was taken without what its nodes showed before: of drift the watcher's snapshots tell.
-    changes = tuple(forbidden or what_changed(plan, before, picture) or drifted_nodes(cluster, plan))
+    changed = forbidden or what_changed(look.plan, before, look.picture) or drifted_nodes(cluster, look.plan)
+    return tuple(changed)
+
+
+def _simulate(look: Look) -> Findings:
+    version, plan, picture = look.version, look.plan, look.picture
+    relaid = examine_layouts(plan, picture, look.gateway)
+    objections = run_checks(look)
+    refusals = [reason for one in relaid for reason in one.refusals]
+    refusals += as_refusals(look, (one for one in objections if not one.pod_uid))
+    is_barred = bool(refusals) or any(not one.is_note for one in objections)
+    changes = () if is_barred else tuple(check_plan(picture, plan))
     if changes:
         return Findings(picture, changes=changes)
-    relaid = examine_layouts(plan, picture, gateway)
-    refusals = tuple(reason for one in relaid for reason in one.refusals)
-    changes = () if refusals else tuple(check_plan(picture, plan))
-    if changes:
-        return Findings(picture, changes=changes)
-    refusals += (
-        *returning_moves(cluster, plan, now),
-        *why_not_here(plan, picture),
-        *_missing_rights(gateway),
-    )
-    runs = _dry_runs(version, plan, picture, gateway)
-    refusals += tuple(f"{run.pod} cannot be evicted: {run.message}" for run in runs if not run.allowed)
-    asked = (*_relay_runs(version, relaid), *runs)
-    return Findings(picture, (), refusals, asked, tuple(one.params for one in relaid))
+    refusals += why_not_here(plan, picture)
+    runs = ask_evictions(look, objections)
+    refusals += [f"{run.pod} cannot be evicted: {run.message}" for run in runs if not run.allowed]
+    asked = (*relay_runs(version, relaid), *runs)
+    layouts = tuple(one.params for one in relaid)
+    return Findings(picture, (), tuple(dict.fromkeys(refusals)), asked, layouts)
 
 
 def why_not_here(plan: Plan, picture: Snapshot) -> list[str]:
@@ -132,125 +212,15 @@ def run_dry_runs(*, version_id: int) -> list[DryRun]:
 
     Raises KubeError where the cluster does not answer.
     """
-    version = PlanVersion.objects.select_related("plan__cluster").get(pk=version_id)
-    plan = plans.open_plan(version)
+    version = PlanVersion.objects.select_related("plan__cluster", "snapshot").get(pk=version_id)
     gateway = open_gateway(version.plan.cluster)
     try:
-        picture = take_picture(
-            lambda kind: list_kept(gateway, kind),
-            cluster=version.plan.cluster.name,
-            taken_at=ledger.database_time().timestamp(),
-        )
-        runs = _relay_runs(version, examine_layouts(plan, picture, gateway))
-        runs += _dry_runs(version, plan, picture, gateway)
+        look = take_look(version, gateway)
+        runs = relay_runs(version, examine_layouts(look.plan, look.picture, gateway))
+        objections = run_checks(look)
+        runs += ask_evictions(look, objections)
+        runs += tell_whole_plan(look, objections)
     finally:
         gateway.close()
     store_dry_runs(version, runs)
     return runs
-
-
-@transaction.atomic(durable=True)
-def store_dry_runs(version: PlanVersion, runs: Iterable[DryRun]) -> None:
-    """The newest answers replace earlier ones."""
-    replace_dry_runs(version, runs)
-
-
-def replace_dry_runs(version: PlanVersion, runs: Iterable[DryRun]) -> None:
-    """Inside a transaction. Open pages of the plan are told once it is committed."""
-    PlanVersion.objects.select_for_update(no_key=True).get(pk=version.pk)
-    DryRun.objects.filter(version=version).delete()
-    DryRun.objects.bulk_create(runs)
-    plan = version.plan
-    notices.publish_on_commit(plan.cluster.name, "plan", {"plan": plan.pk, "state": str(plan.state)})
-
-
-def _relay_runs(version: PlanVersion, relaid: Iterable[NodeFindings]) -> list[DryRun]:
-    """What was found about each node to be relaid, kept beside the dry runs of evictions."""
-    now = ledger.database_time()
-    return [
-        DryRun(
-            version=version,
-            pod_uid=one.node_uid[:64],
-            pod=f"node {one.node}"[:320],
-            allowed=not one.refusals,
-            message=" ".join(one.refusals) or one.note,
-            at=now,
-        )
-        for one in relaid
-    ]
-
-
-def _dry_runs(version: PlanVersion, plan: Plan, picture: Snapshot, gateway: Gateway) -> list[DryRun]:
-    sums = _budget_sums(plan, picture)
-    now = ledger.database_time()
-    returning = returning_moves(version.plan.cluster, plan, now)
-    found = []
-    for move in _leaving(plan):
-        if move.pod_uid in returning:
-            allowed, message = False, returning[move.pod_uid]
-        else:
-            allowed, message = _ask_eviction(gateway, move)
-        if allowed:
-            message = sums.get(move.pod_uid, "")
-        found.append(
-            DryRun(
-                version=version, pod_uid=move.pod_uid, pod=move.pod, allowed=allowed, message=message, at=now
-            )
-        )
-    return found
-
-
-def _leaving(plan: Plan) -> list[Move | Preemption]:
-    return [*plan.moves, *plan.preemptions]
-
-
-def _ask_eviction(gateway: Gateway, move: Move | Preemption) -> tuple[bool, str]:
-    namespace, _, name = move.pod.partition("/")
-    try:
-        gateway.evict_pod(namespace, name, uid=move.pod_uid, dry_run=True)
-    except (errors.BudgetExhausted, errors.SeveralBudgets, errors.Conflict, errors.NotFound) as error:
-        return False, str(error)
-    except (errors.Forbidden, errors.Invalid) as error:
-        return False, str(error)
-    return True, ""
-
-
-def _budget_sums(plan: Plan, picture: Snapshot) -> dict[str, str]:
-    """For pods under a budget that cannot lose all of the plan's pods at once: a sentence."""
-    rules = MovabilityRules(picture)
-    pods = [picture.pods[one.pod_uid] for one in _leaving(plan) if one.pod_uid in picture.pods]
-    over = {pod.uid: rules.budgets_of(pod) for pod in pods}
-    wanted = Counter(budget.uid for budgets in over.values() for budget in budgets)
-    told = {}
-    for uid, budgets in over.items():
-        for budget in budgets:
-            if wanted[budget.uid] > budget.disruptions_allowed:
-                told[uid] = (
-                    f"budget {budget.name} lets {budget.disruptions_allowed} go at once and the plan moves "
-                    f"{wanted[budget.uid]}: they go one after the other"
-                )
-    return told
-
-
-def _missing_rights(gateway: Gateway) -> list[str]:
-    ours = settings.STEERING_NAMESPACE
-    needed: list[tuple[str, Kind, str, str]] = [
-        ("get", NODES, "", ""),
-        ("patch", NODES, "", ""),
-        ("get", PODS, "", ""),
-        ("create", PODS, "eviction", ""),
-        ("patch", PODS, "", ""),
-        ("patch", PODS, "status", ""),
-        ("create", PODS, "", ours),
-        ("delete", PODS, "", ours),
-        ("get", PRIORITY_CLASSES, "", ""),
-        ("create", PRIORITY_CLASSES, "", ""),
-        ("get", WEBHOOKS, "", ""),
-        ("create", WEBHOOKS, "", ""),
-        ("delete", WEBHOOKS, "", ""),
-    ]
-    return [
-        f"The console's credential may not {verb} {kind.plural}{'/' + sub if sub else ''}."
-        for verb, kind, sub, namespace in needed
-        if not gateway.may(verb, kind, subresource=sub, namespace=namespace)
-    ]

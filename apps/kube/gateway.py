@@ -66,6 +66,8 @@ CLAIM_TEMPLATES = Kind("resource.k8s.io", "v1", "resourceclaimtemplates", True, 
 DEVICE_CLASSES = Kind("resource.k8s.io", "v1", "deviceclasses", False, _BEFORE_V1)
 VOLUMES = Kind("", "v1", "persistentvolumes", False)
 CLAIMS = Kind("", "v1", "persistentvolumeclaims", True)
+QUOTAS = Kind("", "v1", "resourcequotas", True)
+AUTOSCALERS = Kind("autoscaling", "v2", "horizontalpodautoscalers", True)
 ALL_POD_GROUPS = (POD_GROUPS, VOLCANO_POD_GROUPS, KAI_POD_GROUPS)
 """Three kinds of one name. The first goes before where two of them are named alike."""
 DRA = (RESOURCE_SLICES, RESOURCE_CLAIMS, CLAIM_TEMPLATES)

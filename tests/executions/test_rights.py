@@ -193,8 +193,12 @@ def test_a_reader_sees_and_plans_and_is_told_what_it_may_not(stage):
 
     plan, found = stage.approved_plan()
     runs = run_dry_runs(version_id=plan.versions.get().pk)
-    assert [run.allowed for run in runs] == [False] * len(found.moves)
-    assert all('cannot create resource "pods/eviction"' in run.message for run in runs)
+    of_pods = [run for run in runs if run.pod_uid in {move.pod_uid for move in found.moves}]
+    assert [run.allowed for run in of_pods] == [False] * len(found.moves)
+    assert all('cannot create resource "pods/eviction"' in run.message for run in of_pods)
+    (whole,) = [run for run in runs if run not in of_pods]
+    assert whole.pod == "the plan"
+    assert "may not patch nodes" in whole.message
 
     execution, _plan = stage.start()
     runner.advance(execution.pk, seconds=20)

@@ -132,9 +132,10 @@ def check_decision(
     is_stale_view: bool,
     preempted: Sequence[PreemptionLine] = (),
     losing: str = "",
+    against: str = "",
 ) -> list[Check]:
     """Everything that the approval will ask again, as far as it can be seen now. losing: who gives way
-    without a new place, "" for nobody."""
+    without a new place, "" for nobody. against: what speaks against the plan as a whole, "" if nothing."""
     checks = []
     part = own_part(row, user)
     if is_stale_view:
@@ -147,6 +148,7 @@ def check_decision(
         )
     else:
         checks.append(Check("ok", "The snapshot still matches the cluster"))
+    checks += [Check("bad", f"It would not begin as things are: {against}")] if against else []
     checks += [_check_dry_runs(lines, preempted)] if lines or preempted or not cuts else []
     checks += [_check_cuts(one) for one in cuts]
     checks += [Check("warn", losing)] if losing else []

@@ -41,6 +41,7 @@ from apps.dashboard.reading.searching import SearchView, view_search
 from apps.dashboard.reading.times import age_of
 from apps.dashboard.reading.words import plural
 from apps.executions import queries as executions
+from apps.executions.dry_runs import WHOLE_PLAN
 from apps.executions.permission import why_not_start
 from apps.planner.plan import Plan
 from apps.planner.snapshot import Snapshot
@@ -151,6 +152,7 @@ def _draw_version(row: PlanRow, version: PlanVersion, user: Any, *, may_approve:
     cuts = list_cuts(plan, snapshot, found=answers)
     told: dict[str, Any] = {"lines": lines, "cuts": cuts, "preempted": preempted, "losing": losing}
     told |= {"changes": changes or (), "is_stale_view": _is_view_stale(row)}
+    told["against"] = answers[WHOLE_PLAN].message if WHOLE_PLAN in answers else ""
     checks = check_decision(row, user, may_approve=may_approve, **told)
     asked = len(lines) + len(preempted) + len(cuts)
     return {

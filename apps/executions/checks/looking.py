@@ -1,0 +1,80 @@
+"""What a check of the preflight is given, and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+
+from apps.kube.errors import NotFound
+from apps.kube.gateway import Gateway, Json, Kind
+from apps.planner.inventory import Pod, Workload
+from apps.planner.movability import MovabilityRules
+from apps.planner.plan import Move, Plan, Preemption
+from apps.planner.snapshot import Snapshot
+from apps.plans.models import PlanVersion
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """Why the plan may not begin here and now: one sentence with what, where and what to do.
+
+    pod_uid: of the approved pod that it is about, "" where it is about the whole plan. is_note: nothing is
+    refused for it; whoever decides should know.
+    """
+
+    sentence: str
+    pod_uid: str = ""
+    is_note: bool = False
+
+
+@dataclass(frozen=True)
+class Look:
+    """One look at the cluster. picture: from LISTs made now, with the plan's waivers in force. now: the
+    database's clock."""
+
+    version: PlanVersion
+    plan: Plan
+    picture: Snapshot
+    gateway: Gateway
+    now: datetime
+    _listed: dict[Kind, list[Json]] = field(default_factory=dict)
+
+    @cached_property
+    def rules(self) -> MovabilityRules:
+        return MovabilityRules(self.picture)
+
+    @cached_property
+    def leaving(self) -> list[Pod]:
+        """The approved pods that are there: those that move, then those that give way."""
+        both: list[Move | Preemption] = [*self.plan.moves, *self.plan.preemptions]
+        return [self.picture.pods[one.pod_uid] for one in both if one.pod_uid in self.picture.pods]
+
+    @cached_property
+    def moving(self) -> list[Pod]:
+        """Of these, the ones for which a replacement comes."""
+        return [self.picture.pods[m.pod_uid] for m in self.plan.moves if m.pod_uid in self.picture.pods]
+
+    def owner_of(self, pod: Pod) -> Workload | None:
+        return self.picture.workloads.get(pod.workload)
+
+    def name_of_owner(self, pod: Pod) -> str:
+        """ "Deployment ml/web" for a pod of its ReplicaSet: what a person looks for."""
+        owner = self.owner_of(pod)
+        parent = self.picture.workloads.get(owner.parent) if owner is not None else None
+        kind = parent.kind if parent is not None else pod.owner_kind
+        return f"{kind} {pod.namespace}/{self.picture.workload_name(pod)}"
+
+    def listed(self, kind: Kind) -> list[Json]:
+        """All objects of a kind as the API gives them, read once; none where the cluster lacks the kind.
+        Raises KubeError."""
+        if kind not in self._listed:
+            try:
+                self._listed[kind] = self.gateway.list_objects(kind).objects
+            except NotFound:
+                self._listed[kind] = []
+        return self._listed[kind]
+
+
+Check = Callable[[Look], Iterable[Objection]]
