@@ -1,7 +1,7 @@
-"""Which scheduling system beside kube-scheduler has a say about a pod: KAI, Volcano, Koordinator, Kueue, another.
+"""Which scheduling system beside kube-scheduler has a say about a pod: KAI, Volcano, Koordinator, Kueue, ...
 
-Told by the scheduler's name, by labels, gates and owners, and by the API of the pod's group. What such a system
-would do to a moved pod is not known here (`executions.other_schedulers`).
+Told by the scheduler's name, by labels, gates and owners, and by the API of the pod's group. What such a
+system would do to a moved pod is not known here (`executions.other_schedulers`).
 """
 
 from __future__ import annotations
