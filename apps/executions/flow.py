@@ -113,8 +113,13 @@ def is_in_flight(ledger: Ledger, move: int) -> bool:
     """The eviction went out (or may have) and the move's traces are not yet released."""
     walk = ledger.of_move(move)
     evict = next((step for step in walk if step.kind == StepKind.EVICT_POD), None)
-    went_out = evict is not None and (evict.state == StepState.VERIFIED or is_unsettled(evict))
+    went_out = evict is not None and is_in_flight_step(evict)
     return went_out and any(not is_finished(step) for step in walk)
+
+
+def is_in_flight_step(evict: Step) -> bool:
+    """The eviction went out, or may have."""
+    return evict.state == StepState.VERIFIED or is_unsettled(evict)
 
 
 def is_unsettled(step: Step) -> bool:
@@ -149,13 +154,21 @@ def _waits_for_person(step: Step) -> bool:
     return bool(step.observed.get("needs_person"))
 
 
-def next_to_undo(ledger: Ledger) -> Step | None:
-    """The last step whose traces may still be in the cluster."""
+def steps_to_undo(ledger: Ledger) -> list[Step]:
+    """The last steps of one kind whose traces may still be in the cluster, last first.
+
+    Those of one kind stand beside each other (all steerings, all holds), so they are undone together: each
+    of many moves waits a moment for late pods, and none waits for another's moment.
+    """
+    found: list[Step] = []
     for step in reversed(ledger.steps):
         is_traceless = step.state in (StepState.PENDING, StepState.SUPERSEDED, StepState.COMPENSATED)
-        if step.kind in UNDONE_KINDS and not is_traceless:
-            return step
-    return None
+        if step.kind not in UNDONE_KINDS or is_traceless:
+            continue
+        if found and step.kind != found[0].kind:
+            break
+        found.append(step)
+    return found
 
 
 def _next_of(ledger: Ledger, move: int) -> Step:

@@ -121,15 +121,14 @@ def test_what_left_traces_is_undone_last_first():
     finish(steps, StepKind.CORDON_NODE, StepKind.HOLD_TARGET)
     finish(steps, StepKind.STEER, move=1)
     undone = []
-    while (one := flow.next_to_undo(Ledger(steps))) is not None:
-        undone.append(one)
-        one.state = StepState.COMPENSATED
-    assert named(undone) == [
-        ("steer", 1),
-        ("hold_target", 3),
-        ("hold_target", 2),
-        ("hold_target", 1),
-        ("cordon_node", 0),
+    while together := flow.steps_to_undo(Ledger(steps)):
+        undone.append(named(together))
+        for one in together:
+            one.state = StepState.COMPENSATED
+    assert undone == [
+        [("steer", 1)],
+        [("hold_target", 3), ("hold_target", 2), ("hold_target", 1)],
+        [("cordon_node", 0)],
     ]
 
 
@@ -178,7 +177,7 @@ def test_a_node_between_two_layouts_is_told_and_undone_before_its_cordon():
     early.state, early.observed = StepState.BLOCKED, {"sent": ["relabel"], "needs_person": True}
     assert [flow.is_relaying(one) for one in (early, late)] == [True, False]
     assert late in flow.steps_to_drop(Ledger(steps), keep_landing=True)
-    assert flow.next_to_undo(Ledger(steps)) is early
+    assert flow.steps_to_undo(Ledger(steps)) == [early]
     early.state = StepState.COMPENSATED
     assert not flow.is_relaying(early)
-    assert flow.next_to_undo(Ledger(steps)).kind == StepKind.CORDON_NODE
+    assert flow.steps_to_undo(Ledger(steps))[0].kind == StepKind.CORDON_NODE
