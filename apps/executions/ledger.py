@@ -133,6 +133,29 @@ def record_end(lease: Lease, step: Step, state: StepState, reason: str, seen: di
         _tell(execution, row, now, state, reason)
 
 
+def record_standing(lease: Lease, step: Step, words: str, *, stands: bool) -> None:
+    """What is seen now of a step that waits for a person. stands: it is still in the way."""
+    with hold_fence(lease) as execution:
+        row = Step.objects.select_for_update(no_key=True).get(pk=step.pk, execution_id=execution.pk)
+        if not row.observed.get("needs_person"):
+            return  # a person decided meanwhile
+        now = database_time()
+        before = row.observed.get("stands") or {}
+        row.observed["stands"] = {"at": now.isoformat(), "words": words, "stands": stands}
+        row.save(update_fields=["observed"])
+        if (before.get("words"), before.get("stands")) != (words, stands) and words != row.reason:
+            _tell(execution, row, now, "seen", words)
+
+
+def settle_step(execution: Execution, row: Step, reason: str, now: datetime) -> None:
+    """Inside a transaction that has locked both: what could not be undone is left as a person made it."""
+    _set_state(row, StepState.SUPERSEDED)
+    row.finished_at, row.retry_at, row.reason = now, None, reason
+    row.observed |= {"needs_person": False, "cause": "", "settled": True}
+    row.save()
+    _tell(execution, row, now, StepState.SUPERSEDED, reason)
+
+
 def record_undo(lease: Lease, step: Step) -> None:
     """From here on the step's traces are being taken away."""
     with _locked(lease, step) as (execution, row, now):

@@ -27,9 +27,10 @@ from apps.executions.openings import begin_running
 from apps.executions.outlook import as_sentence, tell_outlook
 from apps.executions.permission import keep_to_policy
 from apps.executions.preflight import examine
+from apps.executions.standing import stand
 from apps.executions.states import TERMINAL, ExecutionState
 from apps.executions.stepping import NeedsPerson, Unreliable, advance_each
-from apps.executions.undoing import cancel, land, roll_back
+from apps.executions.undoing import cancel, roll_back
 from apps.executions.verifying import verify_outcome
 from apps.kube.errors import KubeError
 from apps.kube.gateway import Gateway
@@ -137,8 +138,8 @@ def _turn(lease: locks.Lease, execution: Execution, gateway: Gateway) -> bool:
     context = Context(LeasedGateway(gateway, lease), lease, execution, steps, now, read_place())
     turns: dict[str, Callable[[Context], bool]] = {
         State.RUNNING: _run,
-        State.PAUSED: land,
-        State.NEEDS_HUMAN: land,
+        State.PAUSED: stand,
+        State.NEEDS_HUMAN: stand,
         State.VERIFYING: _verify,
         State.CANCELLING: cancel,
         State.ROLLING_BACK: roll_back,

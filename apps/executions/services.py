@@ -59,7 +59,7 @@ def start_execution(*, actor: User, plan_id: int) -> Execution:
     audit.record(
         actor=actor, action="execution.started", subject=execution, cluster=plan.cluster.name, detail=detail
     )
-    _wake(execution)
+    wake(execution)
     return execution
 
 
@@ -106,7 +106,7 @@ def _change(execution_id: int, actor: User, target: ExecutionState, reason: str)
     cause = CAUSES_OF_WISHES.get(target, "")
     now = ledger.database_time()
     ledger.change_state(execution, target, words, actor=actor, now=now, cause=cause)
-    _wake(execution)
+    wake(execution)
     return execution
 
 
@@ -125,7 +125,7 @@ def _look_afresh(execution: Execution, states: Collection[StepState]) -> None:
     for step in Step.objects.select_for_update(no_key=True).filter(execution=execution, state__in=states):
         step.deadline_at = None
         step.retry_at = None
-        step.observed |= {"needs_person": False, "failures": 0, "crashes": 0}
+        step.observed |= {"needs_person": False, "failures": 0, "crashes": 0, "stands": None}
         step.save()
 
 
@@ -163,7 +163,7 @@ def claimed_subjects(cluster: str, plan: PlannerPlan) -> Iterable[str]:
         yield f"{cluster}:node:{hand_over.node_uid or hand_over.node}"
 
 
-def _wake(execution: Execution) -> None:
+def wake(execution: Execution) -> None:
     cluster, data = execution.plan.cluster.name, {"id": execution.pk}
     execution_id = execution.pk
     transaction.on_commit(lambda: wake_worker(ADVANCE, execution_id), robust=True)

@@ -14,6 +14,7 @@ PENDING --> INTENT --> ISSUED --> VERIFIED
    INTENT | ISSUED --> BLOCKED --> INTENT | ISSUED   (waits for the cluster, is tried again)
    PENDING | INTENT | ISSUED | BLOCKED --> SUPERSEDED (somebody else did it, or it no longer matters)
    ... --> FAILED; VERIFIED | ISSUED --> COMPENSATING --> COMPENSATED
+   COMPENSATING --> SUPERSEDED   (a person put right by hand what could not be undone)
 
 INTENT is committed before the request leaves. A step found in INTENT after a crash may or may not
 have reached the cluster, so it is observed before it is sent again.
@@ -120,7 +121,7 @@ STEP_ALLOWED: dict[StepState, set[StepState]] = {
     StepState.VERIFIED: {StepState.COMPENSATING},
     StepState.FAILED: {StepState.COMPENSATING},
     StepState.SUPERSEDED: set(),
-    StepState.COMPENSATING: {StepState.COMPENSATED},
+    StepState.COMPENSATING: {StepState.COMPENSATED, StepState.SUPERSEDED},
     StepState.COMPENSATED: set(),
 }
 

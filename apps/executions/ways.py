@@ -1,0 +1,61 @@
+"""The ways on that the engine allows in the state that an execution is in. What helps with one cause stands
+in `causes`; whether the policy holds a resume now is asked by the services."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.utils import timezone
+
+from apps.executions.cause import Way
+from apps.executions.models import Execution, Step
+from apps.executions.states import ALLOWED, TERMINAL, ExecutionState, StepKind, StepState
+from apps.plans.models import Plan
+from apps.plans.states import PlanState
+
+UNDONE = (StepState.COMPENSATING, StepState.COMPENSATED)
+
+
+def ways_on(execution: Execution, steps: Sequence[Step]) -> tuple[Way, ...]:
+    """What a person with the operator role may press now, in no special order."""
+    state = ExecutionState(execution.state)
+    found = []
+    is_undoing = any(step.state in UNDONE for step in steps)
+    if state in (ExecutionState.PAUSED, ExecutionState.NEEDS_HUMAN) and not is_undoing:
+        found.append(Way.RESUME)
+    if ExecutionState.CANCELLING in ALLOWED[state]:
+        found.append(Way.CANCEL)
+    if ExecutionState.ROLLING_BACK in ALLOWED[state]:
+        found.append(Way.ROLL_BACK)
+    if state == ExecutionState.NEEDS_HUMAN and steps_to_settle(steps):
+        found.append(Way.SETTLE)
+    if state in TERMINAL and state != ExecutionState.SUCCEEDED:
+        found.append(Way.ANEW if why_not_again(execution.plan) else Way.RESTART)
+    return tuple(found)
+
+
+def steps_to_settle(steps: Sequence[Step]) -> list[Step]:
+    """Steps whose traces could not be taken back and that wait for a person."""
+    return [
+        step for step in steps if step.state == StepState.COMPENSATING and step.observed.get("needs_person")
+    ]
+
+
+def why_not_again(plan: Plan) -> str:
+    """Why nobody can start the plan (again) as it is; "" if an operator can."""
+    if plan.state != PlanState.APPROVED:
+        return f"the plan is {plan.state}"
+    if plan.expires_at is not None and plan.expires_at <= timezone.now():
+        return f"its approval ran out {plan.expires_at:%Y-%m-%d %H:%M} UTC"
+    tries = Execution.objects.filter(plan=plan)
+    under_way = tries.exclude(state__in=TERMINAL).first()
+    if under_way is not None:
+        return f"execution {under_way.pk} carries it out"
+    done = tries.filter(state=ExecutionState.SUCCEEDED).first()
+    if done is not None:
+        return f"execution {done.pk} has carried it out"
+    kinds = (StepKind.EVICT_POD, StepKind.PREEMPT_POD)
+    touched = Step.objects.filter(execution__in=tries, kind__in=kinds, state=StepState.VERIFIED).first()
+    if touched is not None:
+        return f"execution {touched.execution_id} moved pods, so it does not fit the cluster any more"
+    return ""
