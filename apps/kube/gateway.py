@@ -73,6 +73,10 @@ ALL_POD_GROUPS = (POD_GROUPS, VOLCANO_POD_GROUPS, KAI_POD_GROUPS)
 DRA = (RESOURCE_SLICES, RESOURCE_CLAIMS, CLAIM_TEMPLATES)
 """What a picture of a live cluster reads of it; device classes are told of in dumps alone."""
 WEBHOOKS = Kind("admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", False)
+POLICIES = Kind("admissionregistration.k8s.io", "v1", "mutatingadmissionpolicies", False)
+BINDINGS = Kind("admissionregistration.k8s.io", "v1", "mutatingadmissionpolicybindings", False)
+STEERINGS = Kind("defrag.gpu.internal", "v1alpha1", "steerings", True)
+"""Our own kind: whose next pods the standing policy gates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +137,7 @@ class Gateway(Protocol):
         namespace: str | None = None,
         subresource: str = "",
         strategic: bool = False,
+        dry_run: bool = False,
     ) -> Json:
         """Merge patch (or strategic merge). Put metadata.resourceVersion (and uid) in `body` to guard it."""
 
@@ -147,8 +152,10 @@ class Gateway(Protocol):
         message and retry_after), TooManyRequests (429 of fairness), SeveralBudgets (500), Conflict
         (409: another UID), NotFound (gone)."""
 
-    def may(self, verb: str, kind: Kind, *, namespace: str = "", subresource: str = "") -> bool:
-        """SelfSubjectAccessReview."""
+    def may(
+        self, verb: str, kind: Kind, *, namespace: str = "", subresource: str = "", name: str = ""
+    ) -> bool:
+        """SelfSubjectAccessReview. name: of one object, for rights that are granted for that one alone."""
 
     def record_event(self, involved: Mapping[str, str], *, reason: str, message: str) -> None:
         """An Event on an owner's object, so that people hear of it."""

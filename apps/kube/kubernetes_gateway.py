@@ -149,10 +149,11 @@ class KubernetesGateway:
         namespace: str | None = None,
         subresource: str = "",
         strategic: bool = False,
+        dry_run: bool = False,
     ) -> Json:
         path = object_path(kind, name, namespace=namespace, subresource=subresource)
         content_type = STRATEGIC_PATCH if strategic else MERGE_PATCH
-        return self._write(Request("PATCH", path, {}, body, content_type))
+        return self._write(Request("PATCH", path, _dry(dry_run), body, content_type))
 
     def delete_own_object(self, kind: Kind, name: str, *, uid: str, namespace: str | None = None) -> None:
         found = self.get_object(kind, name, namespace=namespace)
@@ -195,7 +196,9 @@ class KubernetesGateway:
         path = object_path(PODS, name, namespace=namespace, subresource="eviction")
         self._write(Request("POST", path, _dry(dry_run), body))
 
-    def may(self, verb: str, kind: Kind, *, namespace: str = "", subresource: str = "") -> bool:
+    def may(
+        self, verb: str, kind: Kind, *, namespace: str = "", subresource: str = "", name: str = ""
+    ) -> bool:
         attributes = {
             "verb": verb,
             "group": kind.group,
@@ -203,6 +206,7 @@ class KubernetesGateway:
             "resource": kind.plural,
             "subresource": subresource,
             "namespace": namespace,
+            "name": name,
         }
         body = {
             "apiVersion": "authorization.k8s.io/v1",
