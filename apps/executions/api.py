@@ -29,6 +29,7 @@ from apps.executions.serializers import (
     StepEventSerializer,
     StepSerializer,
 )
+from apps.executions.settling import settle_by_hand
 from apps.executions.states import ExecutionState
 from apps.plans.queries import plan_for
 
@@ -51,7 +52,7 @@ class ExecutionViewSet(ReadOnlyModelViewSet):
     filterset_class = ExecutionFilter
     filter_backends = [django_filters.rest_framework.DjangoFilterBackend, Ordering]
     ordering_fields = ["id", "created_at", "finished_at", "state"]
-    scopes = dict.fromkeys(["create", "pause", "resume", "cancel", "roll_back"], Scope.CONTROL)
+    scopes = dict.fromkeys(["create", "pause", "resume", "cancel", "roll_back", "settle"], Scope.CONTROL)
     rates = dict.fromkeys(scopes, "operating")
     lookup_value_regex = r"[0-9]{1,18}"
 
@@ -98,6 +99,12 @@ class ExecutionViewSet(ReadOnlyModelViewSet):
     def roll_back(self, request: Request, pk: str) -> Response:
         """Stop, release holds and gates, restore labels and our cordons in reverse order."""
         return self._change(services.roll_back)
+
+    @extend_schema(request=ReasonSerializer, responses=ExecutionDetailSerializer)
+    @action(detail=True, methods=["post"])
+    def settle(self, request: Request, pk: str) -> Response:
+        """Tell that what could not be undone was put right by hand (reason: how); the rest is undone."""
+        return self._change(settle_by_hand)
 
     def _change(self, service: Callable[..., Any]) -> Response:
         parsed = ReasonSerializer(data=self.request.data)

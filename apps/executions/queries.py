@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, Min, OuterRef, Q, QuerySet
 
 from apps.accounts.errors import NotVisible
 from apps.accounts.queries import clusters_visible_to
 from apps.clusters.models import Cluster
 from apps.executions.models import Claim, DryRun, Execution, Steering, Step, StepEvent
-from apps.executions.states import TERMINAL
+from apps.executions.states import TERMINAL, StepState
 from apps.plans.models import Plan, PlanVersion
 from apps.plans.states import PlanState
 
@@ -64,6 +65,12 @@ def steps_of(execution: Execution) -> QuerySet[Step]:
 def events_of(execution: Execution, *, after: int = 0) -> QuerySet[StepEvent]:
     """The event list in order; `after`: only those with a higher id."""
     return StepEvent.objects.filter(execution=execution, pk__gt=after).select_related("step")
+
+
+def blocked_since(execution: Execution) -> dict[int, datetime]:
+    """By step id: when it was blocked first."""
+    told = StepEvent.objects.filter(execution=execution, step__isnull=False, state=StepState.BLOCKED)
+    return dict(told.order_by().values_list("step").annotate(Min("at")))
 
 
 def dry_run_of(version: PlanVersion) -> QuerySet[DryRun]:

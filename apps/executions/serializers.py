@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from apps.accounts.parameters import LARGEST
 from apps.accounts.strict import StrictSerializer
+from apps.executions.cause import Way
 from apps.executions.models import Execution, Step, StepEvent
+from apps.executions.queries import blocked_since
+from apps.executions.stops import list_held, list_stops
+from apps.executions.ways import ways_on
 
 
 class StartSerializer(StrictSerializer):
@@ -75,6 +82,7 @@ class ExecutionSerializer(serializers.ModelSerializer):
             "digest",
             "state",
             "state_reason",
+            "cause",
             "is_frozen",
             "started_by",
             "created_at",
@@ -87,10 +95,76 @@ class ExecutionSerializer(serializers.ModelSerializer):
         read_only_fields = fields
 
 
+class CauseSerializer(serializers.Serializer):
+    """code: has a section in docs/runbooks.md. runbook: what to do first."""
+
+    code = serializers.CharField()
+    title = serializers.CharField()
+    meaning = serializers.CharField()
+    runbook = serializers.CharField()
+
+
+class StopSerializer(serializers.Serializer):
+    """step: its position, null for the whole execution. seen: what was observed when it stopped; now and
+    seen_at: by the last look since; is_gone: that look saw nothing in the way any more."""
+
+    step = serializers.IntegerField(allow_null=True)
+    move = serializers.IntegerField(help_text="the plan's move number, 0 for none")
+    kind = serializers.CharField(help_text="of the step, empty for the whole execution")
+    target = serializers.CharField()
+    cause = CauseSerializer()
+    seen = serializers.CharField()
+    now = serializers.CharField()
+    seen_at = serializers.DateTimeField(allow_null=True)
+    is_gone = serializers.BooleanField()
+    promised = serializers.CharField()
+    runbook = serializers.CharField()
+    attempts = serializers.IntegerField()
+    since = serializers.DateTimeField(allow_null=True)
+    retry_at = serializers.DateTimeField(allow_null=True)
+    needs_person = serializers.BooleanField(help_text="it does not go on by itself")
+    ways = serializers.ListField(
+        child=serializers.ChoiceField(choices=[str(way) for way in Way]),
+        help_text="what may be done now, the usual one first",
+    )
+
+
+class HeldSerializer(serializers.Serializer):
+    """By the ledger: what this execution put into the cluster and has not taken back."""
+
+    kind = serializers.ChoiceField(choices=["cordon", "hold", "gate", "taint", "layout"])
+    name = serializers.CharField()
+    object = serializers.CharField()
+    since = serializers.DateTimeField(allow_null=True)
+    until = serializers.DateTimeField(allow_null=True)
+
+
 class ExecutionDetailSerializer(ExecutionSerializer):
+    """ways: what a person with the operator role may do now."""
+
+    stops = serializers.SerializerMethodField()
+    held = serializers.SerializerMethodField()
+    ways = serializers.SerializerMethodField()
     steps = StepSerializer(many=True)
     events = StepEventSerializer(many=True)
 
     class Meta(ExecutionSerializer.Meta):
-        fields = [*ExecutionSerializer.Meta.fields, "steps", "events"]
+        fields = [*ExecutionSerializer.Meta.fields, "stops", "held", "ways", "steps", "events"]
         read_only_fields = fields
+
+    @extend_schema_field(StopSerializer(many=True))
+    def get_stops(self, execution: Execution) -> list[dict[str, Any]]:
+        stops = list_stops(execution, _steps(execution), blocked_since(execution))
+        return list(StopSerializer(stops, many=True).data)
+
+    @extend_schema_field(HeldSerializer(many=True))
+    def get_held(self, execution: Execution) -> list[dict[str, Any]]:
+        return list(HeldSerializer(list_held(execution, _steps(execution)), many=True).data)
+
+    @extend_schema_field(serializers.ListField(child=serializers.ChoiceField(choices=[str(w) for w in Way])))
+    def get_ways(self, execution: Execution) -> list[str]:
+        return [str(way) for way in ways_on(execution, _steps(execution))]
+
+
+def _steps(execution: Execution) -> list[Step]:
+    return list(execution.steps.all())

@@ -125,7 +125,8 @@ def _look_afresh(execution: Execution, states: Collection[StepState]) -> None:
     for step in Step.objects.select_for_update(no_key=True).filter(execution=execution, state__in=states):
         step.deadline_at = None
         step.retry_at = None
-        step.observed |= {"needs_person": False, "failures": 0, "crashes": 0, "stands": None}
+        step.observed |= {"needs_person": False, "failures": 0, "crashes": 0}
+        step.observed.pop("stands", None)
         step.save()
 
 
