@@ -4,6 +4,7 @@ import pytest
 
 from tests.cluster_fixtures import simulated_cluster  # noqa: F401
 from tests.executions.stage import Stage, steering_webhook
+from tests.faults.reporting import check_stage
 
 
 @pytest.fixture(scope="session")
@@ -20,8 +21,17 @@ def stage(stage_of):
 
 
 @pytest.fixture
-def stage_of(webhook, transactional_db, simulated_cluster, settings):  # noqa: F811
+def stage_of(webhook, transactional_db, simulated_cluster, settings, request):  # noqa: F811
+    """Of what a test that injects a named fault leaves behind, all safety rules are asserted afterwards."""
     settings.STEERING_URL = webhook.environment["STEERING_URL"]
     settings.STEERING_CA_FILE = webhook.environment["STEERING_CA_FILE"]
     settings.EXECUTION_POLL_SECONDS = 0.05
-    return lambda scene: Stage(simulated_cluster(scene=scene, time_scale=20))
+    stages = []
+
+    def open_stage(scene):
+        stages.append(Stage(simulated_cluster(scene=scene, time_scale=20)))
+        return stages[-1]
+
+    yield open_stage
+    for stage in stages:
+        check_stage(request, stage)

@@ -16,6 +16,7 @@ from apps.simulator.scenes.gpu_operator import config_text
 from tests.executions.mig_clusters import GPU_0, GPU_5, full_nodes, idle_node
 from tests.executions.stage import Stage
 from tests.executions.test_stories import body, carry, carry_until, has_sent
+from tests.faults.reporting import check_stage
 
 pytestmark = pytest.mark.django_db(transaction=True)
 CONFIG, STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"
@@ -23,13 +24,21 @@ CONFIGS = "/api/v1/namespaces/gpu-operator/configmaps/default-mig-parted-config"
 
 
 @pytest.fixture
-def stage_with(webhook, transactional_db, simulated_cluster, settings, tmp_path):
+def stage_with(webhook, transactional_db, simulated_cluster, settings, tmp_path, request):
     settings.STEERING_URL = webhook.environment["STEERING_URL"]
     settings.STEERING_CA_FILE = webhook.environment["STEERING_CA_FILE"]
     settings.EXECUTION_POLL_SECONDS = 0.1
     settings.EXECUTION_MIG_SECONDS = 30
     settings.EXECUTION_MIG_SETTLE_SECONDS = 1
-    return lambda make: Stage(simulated_cluster(dump=make(tmp_path), time_scale=60))
+    stages = []
+
+    def open_stage(make):
+        stages.append(Stage(simulated_cluster(dump=make(tmp_path), time_scale=60)))
+        return stages[-1]
+
+    yield open_stage
+    for stage in stages:
+        check_stage(request, stage)
 
 
 def of_gpu_5(plan, picture):
