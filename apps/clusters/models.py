@@ -9,7 +9,8 @@ class Cluster(models.Model):
     `credential` is encrypted at rest and never leaves the server. `kube_system_uid` pins the
     cluster: another one answering behind the same URL is refused. A cluster known from a dump only has
     neither server nor credential, is never watched, and nothing can be carried out on it.
-    `problems`: what the watcher could not read, one {"kind", "message"} each.
+    `problems`: what the watcher could not read, one {"kind", "message"} each. `is_shadow`: plans are made and
+    compared with what happens; none can be started.
     """
 
     class Source(models.TextChoices):
@@ -31,6 +32,7 @@ class Cluster(models.Model):
     drift_accepted_at = models.DateTimeField(
         null=True, help_text="when a person last said that a node is meant to be as it is now"
     )
+    is_shadow = models.BooleanField(default=False)
 
     class Meta:
         ordering = ["name"]

@@ -4,7 +4,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from apps.clusters.models import Cluster
+from apps.clusters.models import Cluster, Snapshot
 from apps.executions.states import TERMINAL, ExecutionState, StepKind, StepState
 from apps.plans.models import Plan, PlanVersion
 
@@ -204,3 +204,43 @@ class OwnerWebhook(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["cluster", "namespace"], name="one_owner_webhook_per_namespace")
         ]
+
+
+class ClusterPreflight(models.Model):
+    """What was last found about carrying plans out on a cluster.
+
+    `lines`: as `cluster_preflight.lines` stores them. `may_evict`: the credential has all rights that
+    carrying plans out takes; null while nobody has looked. `tried_at`, `error`: of the last look, which may
+    have failed; the lines of the one before stay.
+    """
+
+    cluster = models.OneToOneField(Cluster, on_delete=models.CASCADE, related_name="preflight")
+    lines = models.JSONField(default=list)
+    may_evict = models.BooleanField(null=True)
+    looked_at = models.DateTimeField(null=True)
+    tried_at = models.DateTimeField(null=True)
+    error = models.TextField(blank=True)
+
+
+class Prediction(models.Model):
+    """A plan made in shadow, and what became of the cluster without it.
+
+    `body`: the plan. `summary`: its numbers. `moves`: who would have moved where, and whether its eviction
+    would have been allowed. `looks`: what was seen 5, 15 and 60 min later. `started`: waiting pods that
+    started by themselves. `closed_at`: nothing more is looked at.
+    """
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="predictions")
+    goal = models.CharField(max_length=20)
+    snapshot = models.ForeignKey(Snapshot, null=True, on_delete=models.SET_NULL, related_name="+")
+    made_at = models.DateTimeField()
+    body = models.JSONField()
+    summary = models.JSONField(default=dict)
+    moves = models.JSONField(default=list)
+    looks = models.JSONField(default=list)
+    started = models.JSONField(default=list)
+    closed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [models.Index(fields=["cluster", "-id"])]
