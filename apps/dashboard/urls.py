@@ -66,5 +66,6 @@ urlpatterns = [
     path("people/<int:number>/<slug:verb>/", people.change, name="person-change"),
     path("tokens/", tokens.token_list, name="tokens"),
     path("tokens/<int:number>/revoke/", tokens.revoke, name="token-revoke"),
+    path("runbooks/", reference.runbooks, name="runbooks"),
     path("reference/", reference.reference, name="reference"),
 ]

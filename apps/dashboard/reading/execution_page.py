@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString
 from apps.dashboard.drawings.meters import draw_progress
 from apps.dashboard.reading.events import plain_reason
 from apps.dashboard.reading.marks import Mark
+from apps.dashboard.reading.move_now import TO_COME, MoveNow, tell_move
 from apps.dashboard.reading.words import plural
 from apps.executions.models import Step
 from apps.executions.states import ExecutionState, StepKind, StepState
@@ -96,6 +97,7 @@ class MoveRow:
     number: int
     mark: Mark | None
     cells: tuple[StepCell | None, ...]
+    now: MoveNow
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +111,6 @@ class WaveRows:
 class NodeRow:
     name: str
     cells: tuple[StepCell | None, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Blocked:
-    title: str
-    reason: str
-    attempts: int
-    since: datetime | None
-    retry_at: datetime | None
-    runbook: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +169,8 @@ def list_moves(
     waves: dict[int, list[MoveRow]] = defaultdict(list)
     for move in plan.moves:
         cells = tuple(_cell(mine.get((move.order, kind)), start) for kind in MOVE_KINDS)
-        waves[move.wave].append(MoveRow(move, move.order, marks.get(move.pod_uid), cells))
+        now = tell_move([step for step in steps if step.move == move.order]) if mine else TO_COME
+        waves[move.wave].append(MoveRow(move, move.order, marks.get(move.pod_uid), cells, now))
     return [
         WaveRows(number, sum(_is_done(row) for row in rows), tuple(rows))
         for number, rows in sorted(waves.items())
@@ -223,24 +216,3 @@ def _cell(step: Step | None, start: datetime | None) -> StepCell | None:
     quiet = (StepState.VERIFIED, StepState.PENDING, StepState.SUPERSEDED)
     note = plain_reason(step.reason) if step.state not in quiet else ""
     return StepCell(step.kind, step.state, SIGNS[step.state], offset, note)
-
-
-def list_blocked(steps: Iterable[Step], since: Mapping[int, datetime]) -> list[Blocked]:
-    """since: by step, when it was blocked first; a new try begins its own times anew."""
-    return [
-        Blocked(
-            title=_blocked_title(step),
-            reason=plain_reason(step.reason) or "no reason was told",
-            attempts=step.attempts,
-            since=since.get(step.pk) or step.issued_at or step.intent_at,
-            retry_at=step.retry_at if step.state == StepState.BLOCKED else None,
-            runbook=step.observed.get("runbook", ""),
-        )
-        for step in steps
-        if step.state in STUCK or step.observed.get("needs_person")
-    ]
-
-
-def _blocked_title(step: Step) -> str:
-    whose = f"Move {step.move}" if step.move else step.target
-    return f"{whose}, {KIND_WORDS[step.kind].lower()}: {step.get_state_display().lower()}"

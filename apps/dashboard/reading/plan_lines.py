@@ -15,7 +15,22 @@ RISKS = {"low": "ok", "medium": "warn", "high": "bad"}
 
 
 @dataclass(frozen=True, slots=True)
-class MoveLine:
+class PodLine:
+    """pod: "namespace/name" of the pod that leaves."""
+
+    pod: str
+
+    @property
+    def pod_name(self) -> str:
+        return self.pod.partition("/")[2] or self.pod
+
+    @property
+    def namespace(self) -> str:
+        return self.pod.partition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class MoveLine(PodLine):
     """dry_run: (word, tone) or None while nobody asked the API server."""
 
     move: Move
@@ -26,14 +41,6 @@ class MoveLine:
     checkpoint: str
     cost: str
     risk_tone: str
-
-    @property
-    def pod_name(self) -> str:
-        return self.move.pod.partition("/")[2] or self.move.pod
-
-    @property
-    def namespace(self) -> str:
-        return self.move.pod.partition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +61,7 @@ def list_waves(
 
 
 @dataclass(frozen=True, slots=True)
-class PreemptionLine:
+class PreemptionLine(PodLine):
     """dry_run: as of a move."""
 
     preemption: Preemption
@@ -63,14 +70,6 @@ class PreemptionLine:
     dry_run_message: str
     grace: str
     cost: str
-
-    @property
-    def pod_name(self) -> str:
-        return self.preemption.pod.partition("/")[2] or self.preemption.pod
-
-    @property
-    def namespace(self) -> str:
-        return self.preemption.pod.partition("/")[0]
 
 
 def list_preemptions(
@@ -87,6 +86,7 @@ def _preemption_line(
 ) -> PreemptionLine:
     pod = snapshot.pods.get(one.pod_uid) if snapshot else None
     return PreemptionLine(
+        pod=one.pod,
         preemption=one,
         mark=marks.get(one.pod_uid),
         dry_run=_verdict(dry_run),
@@ -109,6 +109,7 @@ def _move_line(move: Move, snapshot: Snapshot | None, marks: Mapping[str, Mark],
         since = seconds_since(pod.checkpointed_at)
         checkpoint = f"{duration(since)} ago" if since is not None else "none known"
     return MoveLine(
+        pod=move.pod,
         move=move,
         mark=marks.get(move.pod_uid),
         dry_run=_verdict(dry_run),

@@ -43,6 +43,7 @@ from apps.dashboard.reading.words import plural
 from apps.executions import queries as executions
 from apps.executions.dry_runs import WHOLE_PLAN
 from apps.executions.permission import why_not_start
+from apps.executions.ways import why_not_again
 from apps.planner.plan import Plan
 from apps.planner.snapshot import Snapshot
 from apps.plans import queries
@@ -70,7 +71,8 @@ class Mini:
 class PlanPicture:
     """progress: computing, stopping, ready, empty or failed. search: how far it is while it is computed.
     ending: what cut the search short. losing: the warning over preempted pods. blocked: why Approve is off,
-    "" if it is on. held: what the cluster's policy has against a start now. refusals: what the eviction dry
+    "" if it is on. held: what the cluster's policy has against a start now. why_not_again:
+    why a plan that began once cannot be started as it is. refusals: what the eviction dry
     run warns of. awaits_dry_run: it has been asked for and not answered."""
 
     state: tuple[str, str, str]
@@ -104,6 +106,7 @@ class PlanPicture:
     cost_words: str = COST_WORDS
     decide_key: str = ""
     held: str = ""
+    why_not_again: str = ""
 
 
 def draw_plan(row: PlanRow, user: Any) -> PlanPicture:
@@ -120,10 +123,12 @@ def draw_plan(row: PlanRow, user: Any) -> PlanPicture:
     facts["may_stop"] = facts["can_withdraw"] and facts["search"] is not None
     if version is not None:
         facts |= _draw_version(row, version, user, may_approve=Action.APPROVE in rights)
-    if row.state == PlanState.APPROVED and not row.begun_at:
-        facts["held"] = why_not_start(row.cluster)
+    if row.state == PlanState.APPROVED:
+        facts["why_not_again"] = why_not_again(row) if row.begun_at else ""
+        facts["held"] = "" if facts["why_not_again"] else why_not_start(row.cluster)
     facts["decide_key"] = key_of(
         facts.get("held"),
+        facts.get("why_not_again"),
         row.state,
         row.version_number,
         row.begun_at,

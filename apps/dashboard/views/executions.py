@@ -21,7 +21,6 @@ from apps.dashboard.reading.execution_page import (
     MOVE_KINDS,
     STATES,
     count_progress,
-    list_blocked,
     list_moves,
     list_nodes,
     node_kinds,
@@ -29,15 +28,20 @@ from apps.dashboard.reading.execution_page import (
 from apps.dashboard.reading.keys import key_of
 from apps.dashboard.reading.lanes import Told, draw_lanes
 from apps.dashboard.reading.look import look_at
+from apps.dashboard.reading.move_now import sum_up
 from apps.dashboard.reading.outcome import tell_outcome
 from apps.dashboard.reading.problems import tell_problems
+from apps.dashboard.reading.standing_still import list_cards, list_held_rows
 from apps.dashboard.reading.stopping import tell_stopping
 from apps.dashboard.views.parts import part_unchanged, show_part
 from apps.dashboard.views.shell import MISSED, Crumb, page, person_of, refuse, show, tell
 from apps.executions import errors, queries, services
+from apps.executions.cause import Way
 from apps.executions.models import Execution
 from apps.executions.permission import ban_now
+from apps.executions.settling import settle_by_hand
 from apps.executions.states import ALLOWED, TERMINAL, ExecutionState, StepState
+from apps.executions.ways import steps_to_settle, ways_on
 from apps.plans import queries as plans
 
 LIST_LIVE_ON = f"sse:execution throttle:1s, {MISSED}, every 30s"
@@ -97,17 +101,21 @@ def execution(request: HttpRequest, cluster: str, number: int) -> HttpResponse:
 
 def _actions(row: Execution) -> dict[str, Any]:
     """Which of the four ways on or out the state allows now."""
-    allowed = ALLOWED[ExecutionState(row.state)]
-    can_resume = row.state in (ExecutionState.PAUSED, ExecutionState.NEEDS_HUMAN)
+    allowed, steps = ALLOWED[ExecutionState(row.state)], list(queries.steps_of(row))
+    ways, stopping = ways_on(row, steps), tell_stopping(row, steps)
+    can_resume = Way.RESUME in ways
     ban = ban_now(row.plan.cluster) if can_resume else None
     return {
-        "actions_key": key_of(row.state, row.is_frozen, ban.sentence if ban else ""),
+        "actions_key": key_of(row.state, row.is_frozen, ban.sentence if ban else "", ways, stopping),
+        "stopping": stopping,
         "ban": ban,
         "can_pause": ExecutionState.PAUSED in allowed
         and (row.state != ExecutionState.PAUSED or row.is_frozen),
         "can_resume": can_resume,
-        "can_cancel": ExecutionState.CANCELLING in allowed,
-        "can_roll_back": ExecutionState.ROLLING_BACK in allowed,
+        "can_cancel": Way.CANCEL in ways,
+        "can_roll_back": Way.ROLL_BACK in ways,
+        "can_settle": Way.SETTLE in ways,
+        "to_settle": [step.target for step in steps_to_settle(steps)],
         "is_over": row.state in TERMINAL,
     }
 
@@ -118,18 +126,20 @@ def _draw(row: Execution) -> dict[str, Any]:
     snapshot = clusters.open_snapshot(row.version.snapshot) if row.version.snapshot else None
     marks = look_at(snapshot).marks if snapshot else {}
     kinds, told = node_kinds(steps), _told(row)
+    waves = list_moves(steps, plan, marks, row.started_at)
     return {
         "progress": count_progress(steps),
         "has_steps": bool(steps),
-        "waves": list_moves(steps, plan, marks, row.started_at),
+        "waves": waves,
         "cuts": list_cuts(plan, snapshot, steps=steps),
         "nodes": list_nodes(steps, kinds, row.started_at),
         "move_heads": [KIND_WORDS[kind] for kind in MOVE_KINDS],
         "node_heads": [KIND_WORDS[kind] for kind in kinds],
-        "blocked": list_blocked(steps, told.blocked),
+        "cards": list_cards(row, steps, told.blocked),
+        "held": list_held_rows(row, steps),
+        "summary": sum_up(move.now for wave in waves for move in wave.rows),
         "lanes": draw_lanes(row, steps, plan, told, timezone.now()),
         "events": list_events(queries.events_of(row).order_by("-id")[:EVENTS_READ])[:EVENTS_SHOWN],
-        "stopping": tell_stopping(row, steps),
         "outcome": tell_outcome(row),
         "problems": tell_problems(row.plan.cluster),
     }
@@ -154,6 +164,7 @@ def act(request: HttpRequest, cluster: str, number: int, verb: str) -> HttpRespo
         "resume": (services.resume, "You resumed it."),
         "cancel": (services.cancel, "You cancelled it."),
         "roll-back": (services.roll_back, "You asked to roll it back."),
+        "settle": (settle_by_hand, "You dealt with it by hand: the rest is undone."),
     }
     if verb not in known:
         raise Http404(f"nobody can {verb} an execution")

@@ -1,0 +1,89 @@
+"""What stands still on an execution's page, in words: each stop with its buttons, and what is still held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from apps.dashboard.reading.events import plain_reason
+from apps.dashboard.reading.execution_page import KIND_WORDS
+from apps.executions.cause import Way
+from apps.executions.models import Execution, Step
+from apps.executions.stops import Held, Stop, list_held, list_stops
+
+BUTTONS: Mapping[Way, tuple[str, str]] = {
+    Way.RESUME: ("resume", "Look again and go on"),
+    Way.CANCEL: ("cancel", "Cancel"),
+    Way.ROLL_BACK: ("roll-back", "Roll back"),
+    Way.SETTLE: ("settle", "I have dealt with it"),
+}
+"""What each way is called in an address, and on its button."""
+HELD_WORDS: Mapping[str, str] = {
+    "cordon": "cordon",
+    "hold": "room held",
+    "gate": "gate for the next pod of",
+    "taint": "kept for its workload",
+    "layout": "MIG layout being changed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StopCard:
+    """links: words of ways that are no buttons here (start again, ask for a new plan)."""
+
+    stop: Stop
+    title: str
+    seen: str
+    now: str
+    tone: str
+    symbol: str
+    ways: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRow:
+    words: str
+    name: str
+    since: datetime | None
+    until: datetime | None
+
+
+def list_cards(execution: Execution, steps: Sequence[Step], since: Mapping[int, datetime]) -> list[StopCard]:
+    """Those that wait for a person first."""
+    stops = list_stops(execution, steps, since)
+    states = {step.position: step.get_state_display().lower() for step in steps}
+    return [_card(stop, states) for stop in sorted(stops, key=lambda stop: not stop.needs_person)]
+
+
+def _card(stop: Stop, states: Mapping[int, str]) -> StopCard:
+    is_loud = stop.step is not None or stop.needs_person
+    return StopCard(
+        stop=stop,
+        title=_title(stop, states),
+        seen=plain_reason(stop.seen) or "no reason was told",
+        now=plain_reason(stop.now),
+        tone="bad" if is_loud else "warn",
+        symbol="oct" if is_loud else "tri",
+        ways=tuple(str(way) for way in stop.ways),
+    )
+
+
+def _title(stop: Stop, states: Mapping[int, str]) -> str:
+    if stop.step is None:
+        return ""
+    whose = f"Move {stop.move}" if stop.move else stop.target
+    return f"{whose}, {KIND_WORDS[stop.kind].lower()}: {states[stop.step]}"
+
+
+def list_held_rows(execution: Execution, steps: Sequence[Step]) -> list[HeldRow]:
+    return [_row(held) for held in _newest_last(list_held(execution, steps))]
+
+
+def _newest_last(held: Iterable[Held]) -> list[Held]:
+    order = list(HELD_WORDS)
+    return sorted(held, key=lambda one: (order.index(one.kind), one.name))
+
+
+def _row(held: Held) -> HeldRow:
+    return HeldRow(HELD_WORDS[held.kind], held.name, held.since, held.until)
