@@ -22,6 +22,7 @@ from apps.executions.errors import HeldByPolicy
 from apps.executions.locks import Lease, hold_fence
 from apps.executions.models import Execution, Step
 from apps.executions.outlook import tell_outlook
+from apps.executions.shadow.standing import why_shadow
 from apps.executions.states import FINISHED, TERMINAL, ExecutionState, StepKind, StepState
 from apps.planner.protecting import why_protected
 from apps.plans.models import ClusterPolicy
@@ -53,14 +54,16 @@ def require_may_start(cluster: Cluster) -> None:
     Raises HeldByPolicy.
     """
     policy = lock_policy(cluster)
-    reason = _why_not_start(policy) if policy is not None else ""
+    # The row is locked, so that nobody puts the cluster into shadow while an execution begins.
+    locked = Cluster.objects.select_for_update(no_key=True).get(pk=cluster.pk)
+    reason = why_shadow(locked) or (_why_not_start(policy) if policy is not None else "")
     if reason:
         raise HeldByPolicy(f"nothing may be started now: {reason}")
 
 
 def why_not_start(cluster: Cluster) -> str:
-    """What the policy has against a start now, "" if nothing: for pages."""
-    return _why_not_start(policy_of(cluster))
+    """What the policy has against a start now, or that the cluster is in shadow; "" if nothing: for pages."""
+    return why_shadow(cluster) or _why_not_start(policy_of(cluster))
 
 
 def _why_not_start(policy: ClusterPolicy) -> str:
