@@ -28,6 +28,14 @@ OF_STEPS = (
         BY_ITSELF,
     ),
     Cause(
+        "owner-busy",
+        "The workload is not settled",
+        "Its owner is in the middle of a rollout or a change of size, or has lost pods otherwise. The pod was "
+        "not evicted; it is looked at again by itself.",
+        "Look at the owner's rollout. When all its pods are Ready, this goes on by itself.",
+        BY_ITSELF,
+    ),
+    Cause(
         "pod-changed",
         "The pod is not the one that was approved",
         "It stands elsewhere, has another owner or asks for other resources than when the plan was signed. "
