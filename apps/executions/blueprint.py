@@ -46,6 +46,10 @@ def draft_steps(
     relaid = [_relay_step(params) for params in layouts]
     nodes = cordoned_nodes(plan)
     moves = {move.order: _move_params(move, picture, owned) for move in plan.moves}
+    for waiver in plan.waivers:
+        for params in moves.values():
+            if params["uid"] == waiver.pod_uid:
+                params["waived"] = list(waiver.protections)
     drafts = [_cordon_step(name, picture, "relaid" if relaid else "freed") for name in nodes]
     drafts.extend(draft for draft in relaid if draft.params["before_moves"])
     for move in plan.moves:
@@ -106,6 +110,7 @@ def _move_step(kind: StepKind, move: Move, params: dict[str, Any]) -> StepDraft:
 
 
 def _move_params(move: Move, picture: Snapshot, owned: str) -> dict[str, Any]:
+    """What each step of the move needs. gang, pool, workload: by which budgets and gangs are counted."""
     pod = picture.pods[move.pod_uid]
     workload = picture.workloads.get(pod.workload)
     steering = names.steering_name(owned, move.order)
@@ -121,6 +126,9 @@ def _move_params(move: Move, picture: Snapshot, owned: str) -> dict[str, Any]:
         "requests": dict(pod.requests),
         "devices": {name: amount for name, amount in pod.requests.items() if is_device_resource(name)},
         "priority": pod.priority,
+        "gang": pod.gang,
+        "pool": picture.nodes[move.source].pool,
+        "workload": f"{pod.namespace}/{picture.workload_name(pod)}",
         "workload_uid": pod.workload,
         "owner": f"{pod.owner_kind} {pod.namespace}/{picture.workload_name(pod)}",
         "pod_name": pod.name if pod.owner_kind == "StatefulSet" else "",
@@ -144,6 +152,9 @@ def _preemption_steps(one: Preemption, plan: Plan, picture: Snapshot) -> list[St
         "source_uid": picture.nodes[one.node].uid,
         "requests": dict(pod.requests),
         "priority": pod.priority,
+        "gang": pod.gang,
+        "pool": picture.nodes[one.node].pool,
+        "workload": f"{pod.namespace}/{picture.workload_name(pod)}",
         "workload_uid": pod.workload,
         "for": _listed(list(dict.fromkeys(other.gang or other.key for other in waiting))),
     }

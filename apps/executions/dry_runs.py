@@ -62,7 +62,8 @@ def ask_evictions(look: Look, objections: Iterable[Objection]) -> list[DryRun]:
     notes: dict[str, list[str]] = defaultdict(list)
     for one in objections:
         (notes if one.is_note else against)[one.pod_uid].append(one.sentence)
-    for uid, sentence in returning_moves(look.version.plan.cluster, look.plan, look.now).items():
+    returning = returning_moves(look.version.plan.cluster, look.plan, look.now, look.picture)
+    for uid, sentence in returning.items():
         against[uid].append(sentence)
     found = []
     asked: list[Move | Preemption] = [*look.plan.moves, *look.plan.preemptions]

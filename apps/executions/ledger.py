@@ -6,7 +6,7 @@ People's decisions are in `services`; nothing here talks to a cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
@@ -33,16 +33,23 @@ def database_time() -> datetime:
 
 
 def record_intent(
-    lease: Lease, step: Step, decision: Decision, *, during: Iterable[str], seconds: float
+    lease: Lease,
+    step: Step,
+    decision: Decision,
+    *,
+    during: Iterable[str],
+    seconds: float,
+    admit: Callable[[], None] = lambda: None,
 ) -> None:
     """Say what is about to be sent, before it is sent. `during`: execution states that allow it.
 
     Raises WrongState if a person changed the execution's state since it was read. seconds: how long
-    the step may take from its first effect on.
+    the step may take from its first effect on. admit: asked inside the transaction; what it raises undoes it.
     """
     with _locked(lease, step) as (execution, row, now):
         if execution.state not in set(during):
             raise WrongState(f"execution {execution.pk} is {execution.state}: nothing more is sent")
+        admit()
         if row.state != StepState.COMPENSATING:
             _set_state(row, StepState.INTENT)
         row.attempts += 1

@@ -6,27 +6,27 @@ gives something back (cancelling, rolling back) goes on. What a policy may say i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from dataclasses import replace
 
-from django.db import connection
-from django.db.models import Exists, OuterRef, Q, QuerySet
-
+from apps.accounts.queries import may
+from apps.accounts.rights import Action
 from apps.clusters.models import Cluster
 from apps.executions import ledger
 from apps.executions.context import Context
 from apps.executions.decisions import Decision, blocked, stop, wait_long
+from apps.executions.departing import why_not_leave
 from apps.executions.drifting import why_drifted
 from apps.executions.errors import HeldByPolicy
 from apps.executions.locks import Lease, hold_fence
 from apps.executions.models import Execution, Step
 from apps.executions.outlook import tell_outlook
 from apps.executions.shadow.standing import why_shadow
-from apps.executions.states import FINISHED, TERMINAL, ExecutionState, StepKind, StepState
+from apps.executions.states import TERMINAL, ExecutionState, StepKind, StepState
+from apps.executions.turns import NotYet, admission, count_away
 from apps.planner.protecting import why_protected
 from apps.plans.models import ClusterPolicy
-from apps.plans.policies import FREEZE, KILL_SWITCH, Ban, ban_of, policy_of
+from apps.plans.policies import FREEZE, KILL_SWITCH, OUTSIDE, Ban, ban_of, policy_of
 from apps.plans.services import lock_policy
 
 State = ExecutionState
@@ -38,9 +38,7 @@ BEGINNING = (
     StepKind.PREEMPT_POD,
 )
 """Steps of a pod up to its eviction; what follows lands one that has left already."""
-CAUSES_OF_BANS = {FREEZE: "freeze-window", KILL_SWITCH: "kill-switch"}
-TURNS_LOCK = 7_340_211
-"""Class of the advisory locks under which evictions on one cluster are counted."""
+CAUSES_OF_BANS = {FREEZE: "freeze-window", OUTSIDE: "freeze-window", KILL_SWITCH: "kill-switch"}
 
 
 def ban_now(cluster: Cluster) -> Ban | None:
@@ -100,7 +98,7 @@ def keep_to_policy(lease: Lease, execution: Execution) -> bool | None:
     if execution.state == State.RUNNING:
         _pause(lease, execution, ban)
         return True
-    if ban.kind == FREEZE:
+    if ban.ends_by_itself:
         return False
     outlook = tell_outlook(execution, is_touched=False)
     ledger.move_execution(
@@ -112,13 +110,13 @@ def keep_to_policy(lease: Lease, execution: Execution) -> bool | None:
 def _pause(lease: Lease, execution: Execution, ban: Ban) -> None:
     words = f"{ban.short[:1].upper()}{ban.short[1:]}."
     deadline = execution.deadline_at
-    if ban.kind == FREEZE and deadline is not None and (ban.until is None or ban.until > deadline):
+    if ban.ends_by_itself and deadline is not None and (ban.until is None or ban.until > deadline):
         words += (
             f" Its own deadline, {deadline:%Y-%m-%d %H:%M} UTC, comes first: it is cancelled then and gives "
             "everything back."
         )
     ledger.move_execution(
-        lease, State.PAUSED, words, is_frozen=ban.kind == FREEZE, cause=CAUSES_OF_BANS[ban.kind]
+        lease, State.PAUSED, words, is_frozen=ban.ends_by_itself, cause=CAUSES_OF_BANS[ban.kind]
     )
 
 
@@ -143,6 +141,8 @@ def _go_on(lease: Lease) -> bool:
         Step.objects.filter(execution=row, state__in=standing).update(deadline_at=None, retry_at=None)
         now = ledger.database_time()
         reason = "The freeze window is over: it goes on by itself."
+        if row.state_reason.startswith("Paused until the maintenance window"):
+            reason = "The maintenance window is open: it goes on by itself."
         ledger.change_state(row, State.RUNNING, reason, actor=None, now=now, is_frozen=False)
     return True
 
@@ -160,43 +160,25 @@ def record_intent(
     cluster = context.execution.plan.cluster
     policy = policy_of(cluster)
     require_no_ban(policy)
+    if not may(context.execution.started_by, Action.OPERATE, cluster):
+        raise HeldByPolicy(f"{context.execution.started_by} may not operate any more")
     instead = _why_protected(step, policy) or why_drifted(context.execution, step)
     if instead is not None:
         return instead
-    most = policy.max_evictions_in_flight
-    if most is None or decision.effect != "evict":
+    if decision.effect != "evict":
         ledger.record_intent(context.lease, step, decision, during=during, seconds=seconds)
         return None
-    with _counted_alone(cluster):
-        flying = evictions_in_flight(cluster).count()
-        if flying >= most:
-            return _wait_for_turn(step, f"{flying} of at most {most} evictions are in flight on the cluster")
-        # Waiting for its turn was none of the step's own time.
-        begun = replace(decision, is_beginning=True)
-        ledger.record_intent(context.lease, step, begun, during=during, seconds=seconds)
+    instead = why_not_leave(context, step)
+    if instead is not None:
+        return instead
+    admit = admission(step, policy, count_away(context, step, policy))
+    # Waiting for its turn was none of the step's own time.
+    begun = replace(decision, is_beginning=True)
+    try:
+        ledger.record_intent(context.lease, step, begun, during=during, seconds=seconds, admit=admit)
+    except NotYet as why:
+        return _wait_for_turn(step, str(why))
     return None
-
-
-def evictions_in_flight(cluster: Cluster) -> QuerySet[Step]:
-    """Evictions that went out, or may have, and whose replacement does not stand yet (or, of a preemption,
-    whose pod has not gone yet), of all executions."""
-    landing = Step.objects.filter(
-        execution=OuterRef("execution"), move=OuterRef("move"), kind=StepKind.AWAIT_REPLACEMENT
-    )
-    dropped = (StepState.SUPERSEDED, StepState.FAILED)
-    return (
-        Step.objects.filter(
-            kind__in=(StepKind.EVICT_POD, StepKind.PREEMPT_POD),
-            execution__plan__cluster=cluster,
-            observed__sent__contains=["evict"],
-        )
-        .exclude(execution__state__in=TERMINAL)
-        .exclude(state__in=dropped)
-        .filter(
-            Q(Exists(landing.exclude(state__in=FINISHED)), kind=StepKind.EVICT_POD)
-            | Q(~Q(state__in=FINISHED), kind=StepKind.PREEMPT_POD)
-        )
-    )
 
 
 def _why_protected(step: Step, policy: ClusterPolicy) -> Decision | None:
@@ -220,24 +202,12 @@ def _why_protected(step: Step, policy: ClusterPolicy) -> Decision | None:
 
 
 def _wait_for_turn(step: Step, why: str) -> Decision:
-    reason = f"waits for its turn: {why} (max_evictions_in_flight)"
-    if step.state == StepState.BLOCKED:
+    reason = f"waits for its turn: {why}"
+    if step.state == StepState.BLOCKED or "for other reasons" in why:
         return blocked(
             reason,
-            "It goes on by itself when another pod has landed.",
+            "It goes on by itself when another pod has landed or is back.",
             cause="waits-for-turn",
             retry_seconds=2,
         )
     return wait_long(reason)
-
-
-@contextmanager
-def _counted_alone(cluster: Cluster) -> Iterator[None]:
-    """No other runner counts evictions on the cluster until this one has written its own."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_lock(%s, %s)", [TURNS_LOCK, cluster.pk])
-    try:
-        yield
-    finally:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_unlock(%s, %s)", [TURNS_LOCK, cluster.pk])

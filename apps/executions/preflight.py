@@ -50,6 +50,7 @@ from apps.planner.plan_json import digest
 from apps.planner.snapshot import Snapshot
 from apps.planner.staleness import what_changed
 from apps.planner.verification import check_plan
+from apps.planner.waiving import waive
 from apps.plans import queries as plans
 from apps.plans.models import PlanVersion
 from apps.plans.policies import policy_of, what_forbids
@@ -172,6 +173,7 @@ def why_not_here(plan: Plan, picture: Snapshot) -> list[str]:
     """What this console cannot do safely, though the plan is right. Pure but for its settings."""
     needs_steering = bool(plan.moves) and not settings.STEERING_URL
     reasons = ["The steering webhook has no address (STEERING_URL)."] if needs_steering else []
+    picture = waive(picture, plan.waivers)
     rules = MovabilityRules(picture)
     hostnames = Counter(node.hostname for node in picture.nodes.values())
     for move in plan.moves:

@@ -16,6 +16,7 @@ from apps.planner.snapshot import Snapshot
 DEFAULT_SCHEDULER = "default-scheduler"
 INTERACTIVE_OWNERS = ("Notebook", "Workspace")
 INTERACTIVE_LABELS = ("notebook-name", "hub.jupyter.org/username")
+INTERACTIVE = "A person works in it (interactive pods are protected)."
 UNREAD = {
     "poddisruptionbudgets": "Disruption budgets cannot be read, so whether one forbids it is not known.",
     "namespaces": "Namespaces cannot be read, so whether its own is protected is not known.",
@@ -107,8 +108,8 @@ class MovabilityRules:
             reasons.append("It is a static pod of its node.")
         elif not pod.workload and Tie.NO_OWNER not in pod.ties:
             reasons.append("No controller would create it again.")
-        if pod.owner_kind in INTERACTIVE_OWNERS or any(name in pod.labels for name in INTERACTIVE_LABELS):
-            reasons.append("A person works in it (interactive pods are protected).")
+        if is_interactive(pod) and Tie.MAY_BE_INTERRUPTED not in pod.ties:
+            reasons.append(INTERACTIVE)
         if pod.reservation:
             reasons.append("It is a placeholder that keeps a device for the shares on it.")
         if pod.scheduler != DEFAULT_SCHEDULER:
@@ -137,7 +138,7 @@ class MovabilityRules:
             reasons.append(f"Its {pod.owner_kind} cannot be read in full, so what it bears is not known.")
         if owner is not None and owner.updating:
             reasons.append(f"{owner.display or owner.name} is in the middle of a rollout.")
-        if owner is not None and owner.protected:
+        if owner is not None and owner.protected and Tie.OWNER_WAIVED not in pod.ties:
             reasons.append(f"{owner.display or owner.name} is protected.")
         if owner is not None and owner.backoff_limit is not None and owner.failed_pods >= owner.backoff_limit:
             reasons.append(f"One more lost pod would fail {owner.display or owner.name} (backoffLimit).")
@@ -161,6 +162,10 @@ class MovabilityRules:
         if budget.disruptions_allowed < 1:
             return (f"Disruption budget {budget.name} allows no disruption now; ask its owner.",)
         return ()
+
+
+def is_interactive(pod: Pod) -> bool:
+    return pod.owner_kind in INTERACTIVE_OWNERS or any(name in pod.labels for name in INTERACTIVE_LABELS)
 
 
 def movability(snapshot: Snapshot, pod: Pod) -> Movability:

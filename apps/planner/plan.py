@@ -52,6 +52,20 @@ class HandOver:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiver:
+    """Somebody's word that one protected pod may be moved all the same, as a part of the plan that moves it.
+
+    protections: the sentences that are lifted, as they stand among what protects the pod. by: who asked.
+    """
+
+    pod_uid: str
+    pod: str
+    protections: tuple[str, ...]
+    reason: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class Reconfiguration:
     """One GPU that is cut anew by MIG, when nobody uses it any more.
 
@@ -139,5 +153,6 @@ class Plan:
     refused: tuple[Refusal, ...] = ()
     sentence: str = ""
     measures: Mapping[str, float] = field(default_factory=dict)
+    waivers: tuple[Waiver, ...] = ()
     preemptions: tuple[Preemption, ...] = ()
     runner_up: Alternative | None = None

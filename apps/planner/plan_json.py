@@ -17,6 +17,7 @@ from apps.planner.plan import (
     Preemption,
     Reconfiguration,
     Refusal,
+    Waiver,
 )
 
 
@@ -38,6 +39,7 @@ def plan_to_dict(plan: Plan) -> dict[str, Any]:
         "refused": [asdict(one) for one in plan.refused],
         "sentence": plan.sentence,
         "measures": dict(plan.measures),
+        "waivers": [{**asdict(one), "protections": list(one.protections)} for one in plan.waivers],
         "preemptions": [asdict(one) for one in plan.preemptions],
         "runner_up": _alternative_to_dict(plan.runner_up),
     }
@@ -62,6 +64,7 @@ def plan_from_dict(data: Mapping[str, Any]) -> Plan:
         refused=tuple(Refusal(**one) for one in data["refused"]),
         sentence=data["sentence"],
         measures=dict(data["measures"]),
+        waivers=tuple(waiver_from_dict(one) for one in data.get("waivers", ())),
         preemptions=tuple(Preemption(**one) for one in data.get("preemptions", ())),
         runner_up=_alternative_from_dict(data.get("runner_up")),
     )
@@ -79,6 +82,10 @@ def plan_to_answer(plan: Plan, seconds: float) -> dict[str, Any]:
 
 def _alternative_to_dict(one: Alternative | None) -> dict[str, Any] | None:
     return None if one is None else {**asdict(one), "nodes": list(one.nodes)}
+
+
+def waiver_from_dict(data: Mapping[str, Any]) -> Waiver:
+    return Waiver(**{**data, "protections": tuple(data["protections"])})
 
 
 def _alternative_from_dict(data: Mapping[str, Any] | None) -> Alternative | None:

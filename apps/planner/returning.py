@@ -25,14 +25,16 @@ class Moved:
     target: str
 
 
-def find_returns(moves: Iterable[Move], history: Iterable[Moved]) -> dict[str, str]:
+def find_returns(
+    moves: Iterable[Move], history: Iterable[Moved], seconds: float = COOL_DOWN_SECONDS
+) -> dict[str, str]:
     """By the pod's UID: one sentence, for each move that takes a pod back, or moves it once more after
     `MOST_MOVES`.
 
-    history: of the last `COOL_DOWN_SECONDS`. A pod is followed through the successors of its moves.
+    history: of the last `seconds`. A pod is followed through the successors of its moves.
     """
     by_successor = {one.successor_uid: one for one in history if one.successor_uid}
-    hours = f"{COOL_DOWN_SECONDS / 3600:g} h"
+    hours = f"{seconds / 3600:.3g} h"
     said: dict[str, str] = {}
     for move in moves:
         earlier = list(_followed(move.pod_uid, by_successor))

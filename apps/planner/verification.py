@@ -33,7 +33,7 @@ def check_plan(snapshot: Snapshot, plan: Plan) -> list[str]:
     faults = _check_form(snapshot, plan)
     if faults:
         return faults
-    departures = Departures(snapshot)
+    departures = Departures(snapshot, plan.waivers)
     found = [fault for move in plan.moves for fault in departures.faults(snapshot.pods[move.pod_uid])]
     found += wave_faults(departures, plan)
     found += preemption_faults(departures, plan)

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
 from apps.planner.inventory import DisruptionBudget, Pod
-from apps.planner.plan import Plan
+from apps.planner.plan import Plan, Waiver
 from apps.planner.snapshot import Snapshot
 from apps.planner.verification_rules import selector_holds
 
@@ -22,11 +22,25 @@ UNREAD_OF_OWNERS = {
 }
 
 
+INTERACTIVE = "A person works in it (interactive pods are protected)."
+OF_ITS_OWNER = "the annotation defrag.gpu.internal/protect of its "
+CAN_BE_WAIVED = re.compile(
+    r"its annotation (karpenter\.sh/do-not-(disrupt|evict)|cluster-autoscaler\.kubernetes\.io/safe-to-evict"
+    r"|defrag\.gpu\.internal/protect) is |the annotation defrag\.gpu\.internal/protect of its "
+    r"|its local volume |its volume |it is an interactive notebook|A person works in it"
+)
+"""Whoever else protects a pod is not overruled by a waiver: the rest would not come back, or not alone."""
+
+
 class Departures:
     """What the snapshot says of budgets, owners and gangs, made ready for many questions."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, waivers: Iterable[Waiver] = ()) -> None:
         self.snapshot = snapshot
+        self._waived: dict[str, set[str]] = defaultdict(set)
+        for waiver in waivers:
+            lifted = (one for one in waiver.protections if CAN_BE_WAIVED.match(one))
+            self._waived[waiver.pod_uid].update(lifted)
         self._budgets: dict[tuple[str, str, str], list[DisruptionBudget]] = defaultdict(list)
         for budget in snapshot.budgets.values():
             for key, value in _labels_needed(budget):
@@ -49,10 +63,11 @@ class Departures:
 
     def faults(self, pod: Pod, *, stays_away: bool = False) -> list[str]:
         """Why this pod may not be evicted. stays_away: it gets no new place (preemption)."""
+        waived = set() if stays_away else self._waived.get(pod.uid, set())
         return [
-            *(f"{pod.key}: {reason}" for reason in pod.protections),
+            *(f"{pod.key}: {reason}" for reason in pod.protections if reason not in waived),
             *self._of_itself(pod, stays_away),
-            *self._of_its_owner(pod),
+            *self._of_its_owner(pod, waived),
             *self._of_its_budget(pod),
             *(
                 f"{pod.key}: {kind} could not be read, which may forbid its eviction"
@@ -72,16 +87,19 @@ class Departures:
         if node is None or not node.ready or node.stale_since is not None:
             yield f"{pod.key} runs on a node that is not Ready or stale"
 
-    def _of_its_owner(self, pod: Pod) -> Iterator[str]:
+    def _of_its_owner(self, pod: Pod, waived: set[str]) -> Iterator[str]:
         if pod.owner_kind in ("DaemonSet", "Node") or not pod.workload:
             yield f"{pod.key} would not be created elsewhere (owner {pod.owner_kind or 'none'})"
         interactive = {"notebook-name", "hub.jupyter.org/username"} & set(pod.labels)
-        if interactive or pod.owner_kind in ("Notebook", "Workspace"):
+        is_interactive = bool(interactive) or pod.owner_kind in ("Notebook", "Workspace")
+        if is_interactive and INTERACTIVE not in waived:
             yield f"{pod.key} is interactive: somebody works in it"
         if self._unread & set(UNREAD_OF_OWNERS.get(pod.owner_kind, ())):
             yield f"{pod.key}: its {pod.owner_kind} could not be read in full"
         owner = self.snapshot.workloads.get(pod.workload)
-        if owner is not None and (owner.updating or owner.protected):
+        said = [reason for reason in pod.protections if reason.startswith(OF_ITS_OWNER)]
+        is_protected = owner is not None and owner.protected and not (said and waived.issuperset(said))
+        if owner is not None and (owner.updating or is_protected):
             yield f"{pod.key}: {owner.name} is updating or protected"
         if owner is not None and owner.backoff_limit is not None and owner.failed_pods >= owner.backoff_limit:
             yield f"{pod.key}: one more lost pod fails {owner.name}"

@@ -15,11 +15,13 @@ from apps.planner.plan import Plan as PlannerPlan
 from apps.planner.searching import PlanRequest, search_plan
 from apps.planner.snapshot import Snapshot
 from apps.planner.verification import check_plan
+from apps.planner.waiving import waive
 from apps.plans import queries, services
 from apps.plans.models import Plan
 from apps.plans.policies import moves_allowed, policy_of, seconds_allowed
 from apps.plans.search_watch import SearchWatch
 from apps.plans.titles import title_of_plan
+from apps.plans.waivers import waivers_of, with_used_waivers
 
 log = structlog.get_logger(__name__)
 
@@ -79,7 +81,9 @@ def _search(plan: Plan, snapshot: Snapshot, watch: SearchWatch) -> PlannerPlan:
         asked["workload"] or None if asked["goal"] == Goal.UNLOCK else None,
         may_preempt=bool(asked.get("may_preempt")) and policy.may_preempt,
     )
-    found = search_plan(snapshot, request, deadline=watch.is_over, tell=watch.hear)
+    waivers = waivers_of(asked)
+    found = search_plan(waive(snapshot, waivers), request, deadline=watch.is_over, tell=watch.hear)
+    found = with_used_waivers(found, waivers)
     if found.goal is Goal.MIG:
         return prefer_named(snapshot, found, named_layouts(plan.cluster) if found.reconfigurations else {})
     return found

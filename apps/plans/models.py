@@ -96,8 +96,10 @@ class ClusterPolicy(models.Model):
     """What is allowed on one cluster. Without a row nothing is limited.
 
     `version` counts changes. A limit that is null is none of the cluster's own. `freeze_windows`: as
-    `freezes.window_from_dict` reads them, in local times of their zones. `stopped_at`: the kill switch is
-    on since then. `may_preempt`: plans may let pods lose their place to more important ones.
+    `freezes.window_from_dict` reads them, in local times of their zones; `maintenance_windows` the same:
+    where there are any, nothing new begins outside them. `disruption_budgets`: as `disruption.limits_from`
+    reads them. `stopped_at`: the kill switch is on since then. `may_preempt`: plans may let pods lose their
+    place to more important ones.
     """
 
     cluster = models.OneToOneField(Cluster, on_delete=models.CASCADE, related_name="policy")
@@ -108,8 +110,13 @@ class ClusterPolicy(models.Model):
     may_preempt = models.BooleanField(default=False)
     max_concurrent_executions = models.PositiveIntegerField(null=True)
     max_evictions_in_flight = models.PositiveIntegerField(null=True)
+    max_evictions_per_hour = models.PositiveIntegerField(null=True)
+    disruption_budgets = models.JSONField(default=list)
+    workload_cool_down_seconds = models.PositiveIntegerField(null=True)
+    max_moves_per_workload_per_day = models.PositiveIntegerField(null=True)
     approval_expires_after_seconds = models.PositiveIntegerField(null=True)
     freeze_windows = models.JSONField(default=list)
+    maintenance_windows = models.JSONField(default=list)
     stopped_at = models.DateTimeField(null=True)
     stopped_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"

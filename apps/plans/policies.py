@@ -16,26 +16,31 @@ from apps.accounts.queries import clusters_visible_to
 from apps.clusters.models import Cluster
 from apps.planner.plan import Plan as PlannerPlan
 from apps.planner.protecting import why_protected
-from apps.plans.freezes import Span, Window, freeze_at, next_span, window_from_dict
+from apps.plans.freezes import Span, Window, freeze_at, next_span, tell_moment, window_from_dict
 from apps.plans.models import ClusterPolicy
 
 if TYPE_CHECKING:
     from apps.accounts.queries import Person
 
-FREEZE, KILL_SWITCH = "freeze", "kill switch"
+FREEZE, KILL_SWITCH, OUTSIDE = "freeze", "kill switch", "outside maintenance"
 USUAL_MOVES = 50
 USUAL_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Ban:
-    """Why nothing new may be started on a cluster now. kind: FREEZE or KILL_SWITCH. until: None where a
-    person ends it. sentence: whole, for people; `short` for the reason of a pause."""
+    """Why nothing new may be started on a cluster now. kind: FREEZE, OUTSIDE (no maintenance window is open)
+    or KILL_SWITCH. until: None where a person ends it. sentence: whole, for people; `short` for the reason of
+    a pause."""
 
     kind: str
     sentence: str
     short: str
     until: datetime | None = None
+
+    @property
+    def ends_by_itself(self) -> bool:
+        return self.kind != KILL_SWITCH
 
 
 def policy_of(cluster: Cluster) -> ClusterPolicy:
@@ -57,7 +62,8 @@ def windows_of(policy: ClusterPolicy) -> list[Window]:
 
 
 def ban_of(policy: ClusterPolicy, now: datetime) -> Ban | None:
-    """What forbids new effects on the cluster at `now`: the kill switch first, then a freeze."""
+    """What forbids new effects on the cluster at `now`: the kill switch first, then a freeze, then that no
+    maintenance window is open."""
     name = policy.cluster.name
     if policy.stopped_at is not None and policy.stopped_by is not None:
         since = f"since {policy.stopped_at:%Y-%m-%d %H:%M} UTC"
@@ -69,13 +75,39 @@ def ban_of(policy: ClusterPolicy, now: datetime) -> Ban | None:
         )
     freeze = freeze_at(windows_of(policy), now)
     if freeze is None:
-        return None
+        return _outside_maintenance(policy, now)
     return Ban(
         FREEZE,
         f"A freeze window of {name} holds until {freeze.until_words}: {freeze.window.reason}",
         f"paused by freeze window until {freeze.until_words} ({freeze.window.reason})",
         freeze.until,
     )
+
+
+def _outside_maintenance(policy: ClusterPolicy, now: datetime) -> Ban | None:
+    windows = maintenance_of(policy)
+    if not windows or freeze_at(windows, now) is not None:
+        return None
+    name, coming = policy.cluster.name, next_span(windows, now)
+    if coming is None:
+        return Ban(
+            OUTSIDE,
+            f"No maintenance window of {name} is open, and none comes",
+            "paused: no maintenance window is open, and none comes",
+        )
+    (begin, _), window = coming
+    at = tell_moment(begin, window.time_zone)
+    return Ban(
+        OUTSIDE,
+        f"No maintenance window of {name} is open before {at}: {window.reason}",
+        f"paused until the maintenance window at {at} ({window.reason})",
+        begin,
+    )
+
+
+def maintenance_of(policy: ClusterPolicy) -> list[Window]:
+    """Where there are any, nothing new begins outside them."""
+    return [window_from_dict(told) for told in policy.maintenance_windows]
 
 
 def next_freeze(policy: ClusterPolicy, now: datetime) -> tuple[Span, Window] | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from typing import Any
 
+from apps.plans.disruption import COUNTS, SCOPES, UNAVAILABLE
 from apps.plans.errors import InvalidPolicy
 from apps.plans.freezes import DAYS, window_from_dict, zone_names
 
@@ -23,9 +24,15 @@ LIMITS: dict[str, tuple[int, int]] = {
     "max_seconds_per_plan": (1, 600),
     "max_concurrent_executions": (1, 100),
     "max_evictions_in_flight": (1, 1000),
+    "max_evictions_per_hour": (1, 10_000),
+    "workload_cool_down_seconds": (60, 30 * 86400),
+    "max_moves_per_workload_per_day": (1, 1000),
     "approval_expires_after_seconds": (300, 30 * 86400),
 }
 """Lowest and highest value; none at all means no limit of the cluster's own."""
+WINDOWS = {"freeze_windows": "freeze window", "maintenance_windows": "maintenance window"}
+MOST_BUDGETS, MOST_AWAY = 100, 10_000
+PLACE = re.compile(r"[-A-Za-z0-9._*?]{1,253}(/[-A-Za-z0-9._*?]{1,253})?")
 WINDOW_FIELDS = {"weekdays", "first_day", "last_day", "start", "end", "time_zone", "reason"}
 
 
@@ -37,8 +44,10 @@ def checked_policy(wishes: Mapping[str, Any]) -> dict[str, Any]:
 def _check_of(field: str) -> Callable[[Any], Any]:
     if field == "protected_namespaces":
         return _namespaces
-    if field == "freeze_windows":
-        return _windows
+    if field in WINDOWS:
+        return lambda value: _windows(field, value)
+    if field == "disruption_budgets":
+        return _budgets
     if field == "may_preempt":
         return _yes_or_no
     if field in LIMITS:
@@ -73,14 +82,39 @@ def _namespaces(value: Any) -> list[str]:
     return list(dict.fromkeys(value))
 
 
-def _windows(value: Any) -> list[dict[str, Any]]:
-    field = "freeze_windows"
+def _budgets(value: Any) -> list[dict[str, Any]]:
+    field = "disruption_budgets"
+    if not isinstance(value, list) or len(value) > MOST_BUDGETS:
+        raise InvalidPolicy(field, f"{field} must be a list of at most {MOST_BUDGETS} budgets")
+    return [_budget(told, number) for number, told in enumerate(value, start=1)]
+
+
+def _budget(told: Any, number: int) -> dict[str, Any]:
+    try:
+        if not isinstance(told, dict) or not set(told) <= {"scope", "name", "at_most", "counts"}:
+            raise ValueError("give an object with scope, name, at_most and counts")
+        scope, name = told.get("scope"), told.get("name") or "*"
+        at_most, counts = told.get("at_most"), told.get("counts") or UNAVAILABLE
+        if scope not in SCOPES:
+            raise ValueError(f"scope must be one of {', '.join(SCOPES)}")
+        if not isinstance(name, str) or not PLACE.fullmatch(name):
+            raise ValueError(f"{name!r:.80} names no place: letters, digits, . _ / and -, with * and ?")
+        if isinstance(at_most, bool) or not isinstance(at_most, int) or not 1 <= at_most <= MOST_AWAY:
+            raise ValueError(f"at_most is {at_most!r:.40}: take 1 to {MOST_AWAY}")
+        if counts not in COUNTS:
+            raise ValueError(f"counts must be one of {', '.join(COUNTS)}")
+    except ValueError as error:
+        raise InvalidPolicy("disruption_budgets", f"disruption budget {number}: {error}") from error
+    return {"scope": scope, "name": name, "at_most": at_most, "counts": counts}
+
+
+def _windows(field: str, value: Any) -> list[dict[str, Any]]:
     if not isinstance(value, list) or len(value) > MOST_WINDOWS:
         raise InvalidPolicy(field, f"{field} must be a list of at most {MOST_WINDOWS} windows")
-    return [_window(told, number) for number, told in enumerate(value, start=1)]
+    return [_window(field, told, number) for number, told in enumerate(value, start=1)]
 
 
-def _window(told: Any, number: int) -> dict[str, Any]:
+def _window(field: str, told: Any, number: int) -> dict[str, Any]:
     try:
         if not isinstance(told, dict) or not set(told) <= WINDOW_FIELDS:
             raise ValueError(f"give an object with {', '.join(sorted(WINDOW_FIELDS))}")
@@ -90,7 +124,7 @@ def _window(told: Any, number: int) -> dict[str, Any]:
         hours = {**_hours(told), **_zone(told), **_reason(told)}
         return {**_weekdays(days), **hours} if days else _dated(first, last, hours)
     except ValueError as error:
-        raise InvalidPolicy("freeze_windows", f"freeze window {number}: {error}") from error
+        raise InvalidPolicy(field, f"{WINDOWS[field]} {number}: {error}") from error
 
 
 def _hours(told: Mapping[str, Any]) -> dict[str, str]:

@@ -10,10 +10,21 @@ from rest_framework import serializers
 
 from apps.accounts.strict import StrictSerializer
 from apps.clusters.models import Cluster
+from apps.plans.disruption import COUNTS, SCOPES, UNAVAILABLE
 from apps.plans.freezes import DAYS, tell_window
 from apps.plans.models import ClusterPolicy
-from apps.plans.policies import FREEZE, KILL_SWITCH, ban_of, next_freeze
-from apps.plans.policy_rules import CLOCK, LIMITS, LONGEST_REASON, MOST_PATTERNS, MOST_WINDOWS, PATTERN
+from apps.plans.policies import FREEZE, KILL_SWITCH, OUTSIDE, ban_of, next_freeze
+from apps.plans.policy_rules import (
+    CLOCK,
+    LIMITS,
+    LONGEST_REASON,
+    MOST_AWAY,
+    MOST_BUDGETS,
+    MOST_PATTERNS,
+    MOST_WINDOWS,
+    PATTERN,
+    PLACE,
+)
 from apps.plans.services.governing import LONGEST_STOP_REASON
 
 
@@ -35,6 +46,18 @@ class FreezeWindowSerializer(StrictSerializer):
     def validate(self, told: dict[str, Any]) -> dict[str, Any]:
         days: dict[str, Any] = {name: str(told[name]) for name in ("first_day", "last_day") if name in told}
         return {**told, **days}
+
+
+class DisruptionBudgetSerializer(StrictSerializer):
+    """How many pods may be out of service at once in each place of a scope that the name (or glob) speaks of.
+    counts: unavailable takes in pods that are away for other reasons than ours."""
+
+    scope = serializers.ChoiceField(choices=list(SCOPES))
+    name = serializers.RegexField(
+        f"^{PLACE.pattern}$", max_length=507, default="*", help_text="a workload is namespace/name"
+    )
+    at_most = serializers.IntegerField(min_value=1, max_value=MOST_AWAY)
+    counts = serializers.ChoiceField(choices=list(COUNTS), default=UNAVAILABLE)
 
 
 def _limit(name: str, words: str) -> serializers.IntegerField:
@@ -63,9 +86,25 @@ class PolicyWishesSerializer(StrictSerializer):
     max_evictions_in_flight = _limit(
         "max_evictions_in_flight", "pods evicted and not yet landed, of all executions together"
     )
+    max_evictions_per_hour = _limit("max_evictions_per_hour", "evictions sent within any hour")
+    disruption_budgets = serializers.ListField(
+        child=DisruptionBudgetSerializer(), max_length=MOST_BUDGETS, default=list
+    )
+    workload_cool_down_seconds = _limit(
+        "workload_cool_down_seconds", "how long a workload rests after one of its pods was moved"
+    )
+    max_moves_per_workload_per_day = _limit(
+        "max_moves_per_workload_per_day", "moves of one workload's pods within a day"
+    )
     approval_expires_after_seconds = _limit("approval_expires_after_seconds", "how long an approval holds")
     freeze_windows = serializers.ListField(
         child=FreezeWindowSerializer(), max_length=MOST_WINDOWS, default=list
+    )
+    maintenance_windows = serializers.ListField(
+        child=FreezeWindowSerializer(),
+        max_length=MOST_WINDOWS,
+        default=list,
+        help_text="where there are any, nothing new begins outside them; told as freeze windows are",
     )
 
 
@@ -87,7 +126,7 @@ class KillSwitchSerializer(serializers.Serializer):
 class BanSerializer(serializers.Serializer):
     """Why nothing new may be started now. until: null where a person ends it."""
 
-    kind = serializers.ChoiceField(choices=[FREEZE, KILL_SWITCH])
+    kind = serializers.ChoiceField(choices=[FREEZE, OUTSIDE, KILL_SWITCH])
     sentence = serializers.CharField()
     until = serializers.DateTimeField(allow_null=True)
 
@@ -111,8 +150,13 @@ class PolicySerializer(serializers.Serializer):
     may_preempt = serializers.BooleanField()
     max_concurrent_executions = serializers.IntegerField(allow_null=True)
     max_evictions_in_flight = serializers.IntegerField(allow_null=True)
+    max_evictions_per_hour = serializers.IntegerField(allow_null=True)
+    disruption_budgets = DisruptionBudgetSerializer(many=True)
+    workload_cool_down_seconds = serializers.IntegerField(allow_null=True)
+    max_moves_per_workload_per_day = serializers.IntegerField(allow_null=True)
     approval_expires_after_seconds = serializers.IntegerField(allow_null=True)
     freeze_windows = FreezeWindowSerializer(many=True)
+    maintenance_windows = FreezeWindowSerializer(many=True)
     kill_switch = serializers.SerializerMethodField()
     ban = serializers.SerializerMethodField()
     next_freeze = serializers.SerializerMethodField()

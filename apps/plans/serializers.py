@@ -10,9 +10,30 @@ from rest_framework import serializers
 from apps.accounts.strict import StrictSerializer
 from apps.plans.models import Decision, Plan, PlanVersion
 from apps.plans.queries import current_version, execution_state_of, progress_of
+from apps.plans.request_rules import GOALS, LEAST_SECONDS, MOST_MOVES, MOST_SECONDS
 from apps.plans.searches import search_of
-from apps.plans.services.drafting import GOALS, LEAST_SECONDS, MOST_MOVES, MOST_SECONDS
 from apps.plans.states import Progress
+from apps.plans.waivers import LONGEST_REASON, MOST_WAIVERS
+
+
+class WaiverWishSerializer(StrictSerializer):
+    """A protected pod that may be moved all the same. The console names its UID and what protects it in the
+    newest snapshot; the approver signs for exactly those."""
+
+    pod = serializers.RegexField(
+        r"^[-.a-zA-Z0-9]+/[-._a-zA-Z0-9]+$", max_length=320, help_text="namespace/name"
+    )
+    reason = serializers.CharField(max_length=LONGEST_REASON, help_text="why, for the approver and the audit")
+
+
+def _waivers(**facts: Any) -> serializers.ListField:
+    return serializers.ListField(
+        child=WaiverWishSerializer(),
+        max_length=MOST_WAIVERS,
+        required=False,
+        help_text="protected pods that may be moved all the same",
+        **facts,
+    )
 
 
 class PlanRequestSerializer(StrictSerializer):
@@ -38,6 +59,7 @@ class PlanRequestSerializer(StrictSerializer):
         help_text="only for unlock of one workload, and where the policy allows it: less important pods may "
         "lose their place where moves do not suffice",
     )
+    waivers = _waivers()
 
 
 class RevisionSerializer(StrictSerializer):
@@ -46,6 +68,7 @@ class RevisionSerializer(StrictSerializer):
     max_moves = serializers.IntegerField(min_value=1, max_value=MOST_MOVES, required=False)
     seconds = serializers.FloatField(min_value=LEAST_SECONDS, max_value=MOST_SECONDS, required=False)
     may_preempt = serializers.BooleanField(required=False)
+    waivers = _waivers()
 
 
 class RejectionSerializer(StrictSerializer):

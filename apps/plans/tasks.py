@@ -9,7 +9,7 @@ from apps.plans.computing import compute_draft
 from apps.plans.queries import drafts_to_compute
 
 SOFT_LIMIT, HARD_LIMIT = 1200, 1260
-"""Seconds. A search ends by itself long before (drafting.MOST_SECONDS); this ends one that no longer asks
+"""Seconds. A search ends by itself long before (request_rules.MOST_SECONDS); this ends one that does not ask
 whether it should."""
 NO_MORE_AFTER_SECONDS = 60.0
 

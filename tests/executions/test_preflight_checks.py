@@ -118,7 +118,7 @@ def test_a_single_replica_that_must_always_be_there_needs_its_owner():
     one = budget(current_healthy=1, desired_healthy=1, expected_pods=1)
     (sentence,) = said(check_budgets, seen=under(one))
     assert sentence.startswith(
-        "It needs its owner: budget keep demands all 1 of 1 pods of ReplicaSet ml/lora"
+        "It needs its owner: disruption budget keep demands all 1 of 1 pods of ReplicaSet ml/lora"
     )
 
 

@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from apps.clusters.models import Cluster
 from apps.dashboard.reading.words import plural
-from apps.executions.permission import evictions_in_flight
 from apps.executions.queries import open_executions
+from apps.executions.turns import evictions_in_flight
 from apps.plans.freezes import Span, Window, tell_moment, tell_window, zone_of
 from apps.plans.models import ClusterPolicy
 from apps.plans.policies import (
@@ -24,7 +24,7 @@ from apps.plans.policies import (
     seconds_allowed,
     windows_of,
 )
-from apps.plans.services.drafting import MOST_MOVES, MOST_SECONDS
+from apps.plans.request_rules import MOST_MOVES, MOST_SECONDS
 
 AHEAD = timedelta(hours=2)
 """A freeze that begins so soon is announced on every page of the cluster."""

@@ -41,15 +41,16 @@ def _of_one(look: Look, pod: Pod, budget: DisruptionBudget, wanted: int) -> Iter
     allowed = budget.disruptions_allowed
     if budget.observed and allowed < 1 and budget.desired_healthy >= budget.expected_pods > 0:
         yield Objection(
-            f"It needs its owner: budget {budget.name} demands all {budget.expected_pods} of "
+            f"It needs its owner: disruption budget {budget.name} demands all {budget.expected_pods} of "
             f"{budget.expected_pods} pods of {look.name_of_owner(pod)} at any time, so no eviction is ever "
             "allowed. Ask the owner for one more replica or a lower minAvailable.",
             pod.uid,
         )
     elif budget.observed and allowed < 1:
         yield Objection(
-            f"Budget {budget.name} lets no pod of {look.name_of_owner(pod)} go now: {budget.current_healthy} "
-            f"are healthy and {budget.desired_healthy} must be. Start again when more are, or ask its owner.",
+            f"Disruption budget {budget.name} lets no pod of {look.name_of_owner(pod)} go now: "
+            f"{budget.current_healthy} are healthy and {budget.desired_healthy} must be. "
+            "Start again when more are, or ask its owner.",
             pod.uid,
         )
     elif wanted > allowed:

@@ -13,6 +13,7 @@ from apps.planner.inventory import Pod, Workload
 from apps.planner.movability import MovabilityRules
 from apps.planner.plan import Move, Plan, Preemption
 from apps.planner.snapshot import Snapshot
+from apps.planner.waiving import waive
 from apps.plans.models import PlanVersion
 
 
@@ -31,8 +32,8 @@ class Objection:
 
 @dataclass(frozen=True)
 class Look:
-    """One look at the cluster. picture: from LISTs made now, with the plan's waivers in force. now: the
-    database's clock."""
+    """One look at the cluster. picture: from LISTs made now. rules: with the plan's waivers in force. now:
+    the database's clock."""
 
     version: PlanVersion
     plan: Plan
@@ -43,7 +44,7 @@ class Look:
 
     @cached_property
     def rules(self) -> MovabilityRules:
-        return MovabilityRules(self.picture)
+        return MovabilityRules(waive(self.picture, self.plan.waivers))
 
     @cached_property
     def leaving(self) -> list[Pod]:

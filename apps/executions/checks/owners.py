@@ -42,6 +42,11 @@ def why_owner_bears_no_loss(
         return f"{name} is being deleted: nothing would make a replacement. Ask for a new plan."
     if any(one.updating for one in chain):
         return f"{name} is in the middle of a rollout: start again when it has ended."
+    if owner.backoff_limit is not None and owner.failed_pods >= owner.backoff_limit:
+        return (
+            f"{name} has lost {owner.failed_pods} pods and bears {owner.backoff_limit} (backoffLimit): one "
+            "more would fail it. Have its owner raise the limit."
+        )
     if owner.kind != "Job" and owner.replicas is not None and running > owner.replicas:
         return (
             f"{name} is being scaled down to {owner.replicas} (it has {running} pods): "

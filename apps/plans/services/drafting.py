@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db import transaction
@@ -12,22 +12,27 @@ from apps.accounts.rights import Action
 from apps.accounts.services import authorize, denials_recorded
 from apps.audit import services as audit
 from apps.clusters.models import Cluster, Snapshot
-from apps.clusters.queries import latest_snapshot
-from apps.planner.plan import Goal
+from apps.clusters.queries import latest_snapshot, open_snapshot
 from apps.planner.plan import Plan as PlannerPlan
 from apps.planner.plan_json import digest, plan_to_dict
-from apps.plans.errors import InvalidRequest, NothingKnown, OverLimit, TooManyDrafts
-from apps.plans.models import ClusterPolicy, Plan, PlanVersion
+from apps.plans.errors import NothingKnown, TooManyDrafts
+from apps.plans.models import Plan, PlanVersion
 from apps.plans.policies import USUAL_MOVES, USUAL_SECONDS, moves_allowed, policy_of, seconds_allowed
 from apps.plans.queries import does_something, drafts_to_compute
-from apps.plans.services.changing import Check, change_state, lock_plan, require_can_become, tell
+from apps.plans.request_rules import checked_request, require_within
+from apps.plans.services.changing import (
+    Check,
+    change_state,
+    find_plan,
+    lock_plan,
+    require_can_become,
+    tell,
+)
 from apps.plans.states import PlanState
 from apps.plans.titles import title_of_request
+from apps.plans.waivers import named_waivers
 from apps.plans.waking import wake_worker
 
-GOALS = (Goal.FREE_NODES, Goal.UNLOCK, Goal.MIG)
-MOST_MOVES = 5000
-LEAST_SECONDS, MOST_SECONDS = 1.0, 600.0
 MOST_DRAFTS = 10
 """As many plans may one person have in computing at once: planning is the console's dearest work."""
 
@@ -42,22 +47,29 @@ def request_plan(
     max_moves: int | None = None,
     seconds: float | None = None,
     may_preempt: bool = False,
+    waivers: Sequence[Mapping[str, Any]] = (),
 ) -> Plan:
     """Ask for a plan on the newest snapshot: a DRAFT whose version the worker computes.
 
     workload: "namespace/name" of the gang or pod to unlock; empty takes all that waits. seconds: how
     long the planner may search. max_moves, seconds: as usual, within the cluster's policy, if none are
-    named. may_preempt: less important pods may lose their place where moves do not suffice.
+    named. may_preempt: less important pods may lose their place where moves do not suffice. waivers:
+    protected pods that may be moved all the same, each {"pod": "namespace/name", "reason"}.
     Raises InvalidRequest, OverLimit, NothingKnown, TooManyDrafts, Denied.
     """
     authorize(actor, Action.PLAN, cluster)
     policy = policy_of(cluster)
     moves = moves_allowed(policy, USUAL_MOVES) if max_moves is None else max_moves
     limit = seconds_allowed(policy, USUAL_SECONDS) if seconds is None else seconds
-    request = _checked_request(
-        goal=goal, workload=workload, max_moves=moves, seconds=limit, may_preempt=may_preempt
+    request = checked_request(
+        goal=goal,
+        workload=workload,
+        max_moves=moves,
+        seconds=limit,
+        may_preempt=may_preempt,
+        waivers=_named(actor, cluster, waivers),
     )
-    _require_within(policy, request)
+    require_within(policy, request)
     if latest_snapshot(cluster) is None:
         raise NothingKnown(f"no snapshot of {cluster.name} is known yet: check that it is being watched")
     if drafts_to_compute().filter(created_by=actor).count() >= MOST_DRAFTS:
@@ -66,7 +78,6 @@ def request_plan(
 
 
 @denials_recorded()
-@transaction.atomic(durable=True)
 def revise_plan(
     *,
     plan_id: int,
@@ -74,24 +85,40 @@ def revise_plan(
     max_moves: int | None = None,
     seconds: float | None = None,
     may_preempt: bool | None = None,
+    waivers: Sequence[Mapping[str, Any]] | None = None,
     check: Check | None = None,
 ) -> Plan:
     """Edit a plan: it becomes a DRAFT again and its next version is computed on the newest snapshot.
 
-    Whatever was decided on the version before is void, and the editor may not approve the new one.
+    Whatever was decided on the version before is void, and the editor may not approve the new one. What is
+    None stays as it is; waivers replace all earlier ones.
     """
+    changed: dict[str, Any] = {
+        "max_moves": max_moves,
+        "seconds": seconds,
+        "may_preempt": may_preempt,
+        "waivers": None,
+    }
+    if waivers is not None:
+        cluster = find_plan(plan_id).cluster
+        authorize(actor, Action.PLAN, cluster)
+        changed["waivers"] = _named(actor, cluster, waivers)
+    return _revise(plan_id, actor, changed, check)
+
+
+@transaction.atomic(durable=True)
+def _revise(plan_id: int, actor: User, changed: Mapping[str, Any], check: Check | None) -> Plan:
     plan = lock_plan(plan_id, check)
     authorize(actor, Action.PLAN, plan.cluster, subject=plan)
     require_can_become(plan, PlanState.DRAFT)
-    changed = {"max_moves": max_moves, "seconds": seconds, "may_preempt": may_preempt}
     wishes = {**plan.request, **{name: value for name, value in changed.items() if value is not None}}
     policy = policy_of(plan.cluster)
-    if max_moves is None:
+    if changed["max_moves"] is None:
         wishes["max_moves"] = moves_allowed(policy, wishes["max_moves"])
-    if seconds is None:
+    if changed["seconds"] is None:
         wishes["seconds"] = seconds_allowed(policy, wishes["seconds"])
-    plan.request = _checked_request(**wishes)
-    _require_within(policy, plan.request)
+    plan.request = checked_request(**wishes)
+    require_within(policy, plan.request)
     plan.edited_by = actor
     plan.version_number += 1
     plan.proposed_by = plan.proposed_at = plan.expires_at = None
@@ -220,45 +247,10 @@ def _wake(plan_id: int) -> None:
     transaction.on_commit(lambda: wake_worker("apps.plans.tasks.compute_plan", plan_id), robust=True)
 
 
-def _require_within(policy: ClusterPolicy, request: Mapping[str, Any]) -> None:
-    name, moves, seconds = policy.cluster.name, request["max_moves"], request["seconds"]
-    if moves > moves_allowed(policy, moves):
-        raise OverLimit(
-            f"max_moves is {moves}, and the policy of {name} allows "
-            f"{policy.max_moves_per_plan} moves a plan (max_moves_per_plan): ask for fewer"
-        )
-    if seconds > seconds_allowed(policy, seconds):
-        raise OverLimit(
-            f"seconds is {seconds:g}, and the policy of {name} allows {policy.max_seconds_per_plan} seconds "
-            "of search a plan (max_seconds_per_plan): ask for fewer"
-        )
-    if request["may_preempt"] and not policy.may_preempt:
-        raise OverLimit(
-            f"the policy of {name} allows no plan to preempt pods (may_preempt): ask without it, or have an "
-            "admin allow it"
-        )
-
-
-def _checked_request(
-    *, goal: str, workload: str, max_moves: int, seconds: float, may_preempt: bool = False
-) -> dict[str, Any]:
-    if goal not in GOALS:
-        raise InvalidRequest(f"goal {goal!r} is not one of {', '.join(GOALS)}")
-    if workload and goal != Goal.UNLOCK:
-        raise InvalidRequest(f"goal {goal} takes no workload: leave it out, or ask for {Goal.UNLOCK}")
-    namespace, _, name = workload.partition("/")
-    is_named = namespace and name and "/" not in name and len(workload) <= 320 and workload.isprintable()
-    if workload and not is_named:
-        raise InvalidRequest(f"workload {workload[:80]!r} is not of the form namespace/name")
-    if not 1 <= max_moves <= MOST_MOVES:
-        raise InvalidRequest(f"max_moves is {max_moves}: take 1 to {MOST_MOVES}")
-    if not LEAST_SECONDS <= seconds <= MOST_SECONDS:
-        raise InvalidRequest(f"seconds is {seconds:g}: take {LEAST_SECONDS:.0f} to {MOST_SECONDS:.0f}")
-    if may_preempt and goal != Goal.UNLOCK:
-        raise InvalidRequest(f"goal {goal} preempts nothing: leave may_preempt out, or ask for {Goal.UNLOCK}")
-    if may_preempt and not workload:
-        raise InvalidRequest(
-            "pods give way to one workload only: name it (workload namespace/name), or leave may_preempt out"
-        )
-    wishes = {"goal": str(goal), "workload": workload, "max_moves": max_moves, "seconds": seconds}
-    return {**wishes, "may_preempt": may_preempt}
+def _named(actor: User, cluster: Cluster, wishes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    if not wishes:
+        return []
+    row = latest_snapshot(cluster)
+    if row is None:
+        raise NothingKnown(f"no snapshot of {cluster.name} is known yet: check that it is being watched")
+    return named_waivers(open_snapshot(row), wishes, actor.get_username())
