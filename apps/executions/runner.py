@@ -27,6 +27,7 @@ from apps.executions.openings import begin_running
 from apps.executions.outlook import as_sentence, tell_outlook
 from apps.executions.permission import keep_to_policy
 from apps.executions.preflight import examine
+from apps.executions.request_log import RequestLog
 from apps.executions.standing import stand
 from apps.executions.states import TERMINAL, ExecutionState
 from apps.executions.stepping import NeedsPerson, Unreliable, advance_each
@@ -85,13 +86,15 @@ def _end_untouched(lease: locks.Lease, reason: str) -> None:
 
 def _visit(lease: locks.Lease, limit: float) -> None:
     gateway = open_gateway(_load(lease).plan.cluster)
+    requests = RequestLog(lease)
+    gateway.observe(requests.note)
     try:
-        _turn_until(lease, gateway, limit)
+        _turn_until(lease, gateway, limit, requests)
     finally:
         gateway.close()
 
 
-def _turn_until(lease: locks.Lease, gateway: Gateway, limit: float) -> None:
+def _turn_until(lease: locks.Lease, gateway: Gateway, limit: float, requests: RequestLog) -> None:
     moved_at = time.monotonic()
     while True:
         lease.ensure(lease.seconds / 2)
@@ -104,6 +107,8 @@ def _turn_until(lease: locks.Lease, gateway: Gateway, limit: float) -> None:
         except KubeError as error:
             log.warning("the cluster could not be read", execution=execution.pk, reason=str(error))
             moved = False
+        finally:
+            requests.write()
         now = time.monotonic()
         moved_at = now if moved else moved_at
         is_idle = now - moved_at > settings.EXECUTION_IDLE_SECONDS

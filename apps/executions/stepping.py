@@ -18,6 +18,7 @@ from apps.executions.context import Context, is_late, step_seconds
 from apps.executions.decisions import Decision, Verdict, blocked, stop
 from apps.executions.errors import ExecutionError
 from apps.executions.models import Step
+from apps.executions.request_log import attribute_to
 from apps.executions.states import ExecutionState, StepState
 from apps.executions.step_modules import module_of
 from apps.kube import errors as kube
@@ -126,6 +127,7 @@ def undo_step(context: Context, step: Step, *, during: Collection[str]) -> bool:
 
 def _look(context: Context, step: Step, decide: Callable[[Any], Decision]) -> Decision | None:
     """Observe and decide; None if that failed, which is then in the ledger."""
+    attribute_to(step.position)
     try:
         return decide(module_of(step).observe(context, step))
     except ExecutionError:

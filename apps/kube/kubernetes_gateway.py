@@ -10,9 +10,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import urllib3
@@ -20,10 +18,12 @@ import urllib3
 from apps.kube import errors
 from apps.kube.answers import error_of, read_object
 from apps.kube.connection import MERGE_PATCH, STRATEGIC_PATCH, USER_AGENT, Answer, Connection, Request
+from apps.kube.event_body import event_body
 from apps.kube.gateway import EVENTS, NAMESPACES, PODS, Json, Kept, Kind, ObjectList, WatchEvent
 from apps.kube.identity import Identity
 from apps.kube.kubeconfig import Credentials
 from apps.kube.paths import object_path
+from apps.kube.sent import Observer, tell
 from apps.kube.streams import read_events
 
 PAGE = 500
@@ -67,6 +67,11 @@ class KubernetesGateway:
         self._streams: set[urllib3.BaseHTTPResponse] = set()
         self._streams_lock = threading.Lock()
         self._is_closed = False
+        self._observer: Observer | None = None
+
+    def observe(self, observer: Observer) -> None:
+        """Tell it of every request from now on, watches apart."""
+        self._observer = observer
 
     def version(self) -> str:
         request = Request("GET", "/version")
@@ -219,23 +224,8 @@ class KubernetesGateway:
 
     def record_event(self, involved: Mapping[str, str], *, reason: str, message: str) -> None:
         """involved: kind, apiVersion, name, uid and (unless cluster-scoped) namespace."""
-        namespace = involved.get("namespace") or "default"
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        body = {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": f"{involved['name'][:200]}.{uuid.uuid4().hex[:16]}", "namespace": namespace},
-            "involvedObject": dict(involved),
-            "reason": reason,
-            "message": message[:1000],
-            "type": "Normal",
-            "source": {"component": USER_AGENT},
-            "reportingComponent": USER_AGENT,
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "count": 1,
-        }
-        self.create_object(EVENTS, body, namespace=namespace)
+        body = event_body(involved, reason=reason, message=message)
+        self.create_object(EVENTS, body, namespace=body["metadata"]["namespace"])
 
     def end_streams(self) -> None:
         """Cut every watch that is being read, from any thread: their readers get a BrokenStream."""
@@ -286,10 +276,13 @@ class KubernetesGateway:
 
     def _ask(self, request: Request) -> Answer:
         try:
-            return self._connection.ask(request)
-        except errors.Unreachable:
+            answer = self._connection.ask(request)
+        except errors.Unreachable as error:
             self._identity.forget()
+            tell(self._observer, request, 0, str(error))
             raise
+        tell(self._observer, request, answer.status)
+        return answer
 
 
 def _selectors(labels: str, fields: str) -> dict[str, str]:
