@@ -34,6 +34,7 @@ COPY console console
 COPY apps apps
 COPY templates templates
 COPY static static
+COPY deploy/rbac deploy/rbac
 ENV PATH=/opt/console/bin:$PATH \
     DJANGO_SETTINGS_MODULE=console.settings.production \
     PYTHONUNBUFFERED=1 \

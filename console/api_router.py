@@ -10,6 +10,7 @@ from apps.accounts.token_api import TokenViewSet
 from apps.clusters.api import ClusterViewSet, SnapshotViewSet
 from apps.clusters.node_api import GpuViewSet, NodeViewSet
 from apps.executions.api import ExecutionViewSet
+from apps.executions.trust_api import PreflightViewSet, ShadowViewSet
 from apps.fragmentation.api import FragmentationViewSet
 from apps.pending.api import PendingViewSet
 from apps.pending.what_if_api import WhatIfViewSet
@@ -43,5 +44,7 @@ router.register("what-if", WhatIfViewSet, basename="what-if")
 router.register("plans", PlanViewSet)
 router.register("executions", ExecutionViewSet)
 router.register("policies", PolicyViewSet, basename="policy")
+router.register("preflights", PreflightViewSet, basename="preflight")
+router.register("shadow", ShadowViewSet, basename="shadow")
 router.register("audit", AuditViewSet)
 router.register("tokens", TokenViewSet)

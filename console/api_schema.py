@@ -85,9 +85,9 @@ EVENTS = {
         "operationId": "events",
         "description": (
             "Server-Sent Events. The event's name is its topic (snapshot, heartbeat, fragmentation, grid, "
-            "plan, policy, execution); its data is JSON with the cluster's name and the ids that changed. "
-            "Only a hint to read again. A comment comes every 15 seconds. The stream ends with the session "
-            "or the token."
+            "plan, policy, execution, preflight); its data is JSON with the cluster's name and the ids that "
+            "changed. Only a hint to read again. A comment comes every 15 seconds. The stream ends with the "
+            "session or the token."
         ),
         "tags": ["events"],
         "parameters": [

@@ -19,6 +19,7 @@ from apps.dashboard.views import (
     reference,
     shell,
     tokens,
+    trust,
     what_if,
 )
 
@@ -53,6 +54,8 @@ urlpatterns = [
     path("clusters/<slug:cluster>/policies/", policies.policies, name="policies"),
     path("clusters/<slug:cluster>/policies/standing/", policies.standing, name="standing"),
     path("clusters/<slug:cluster>/policies/<slug:verb>/", policies.change, name="policy-change"),
+    path("clusters/<slug:cluster>/preflight/", trust.preflight, name="preflight"),
+    path("clusters/<slug:cluster>/preflight/<slug:verb>/", trust.change, name="preflight-change"),
     path("clusters/<slug:cluster>/plans/", plans.plans, name="plans"),
     path("clusters/<slug:cluster>/plans/<int:number>/", plans.plan, name="plan"),
     path("clusters/<slug:cluster>/plans/<int:number>/<slug:verb>/", plans.decide, name="plan-decide"),

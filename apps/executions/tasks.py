@@ -5,7 +5,11 @@ from celery import shared_task
 
 from apps.clusters.errors import ConnectionFailed
 from apps.executions import queries, runner
+from apps.executions.cluster_preflight import keeping
 from apps.executions.preflight import run_dry_runs
+from apps.executions.shadow.comparing import compare_open
+from apps.executions.shadow.predicting import predict_if_due
+from apps.executions.shadow.standing import shadow_clusters
 from apps.executions.sweeping import free_strays
 from apps.kube.errors import KubeError
 from apps.plans.waking import wake_worker
@@ -43,3 +47,24 @@ def run_missing_dry_runs() -> None:
             run_dry_runs(version_id=version.pk)
         except (KubeError, ConnectionFailed) as error:
             log.warning("no dry run", plan=version.plan_id, reason=str(error))
+
+
+@shared_task
+def examine_cluster(cluster_id: int) -> None:
+    """The preflight of one cluster, if it is due or was asked for."""
+    keeping.look_if_due(cluster_id)
+
+
+@shared_task
+def examine_clusters() -> None:
+    """The timer's half of `examine_cluster`."""
+    for cluster_id in keeping.due_clusters():
+        keeping.look_if_due(cluster_id)
+
+
+@shared_task(soft_time_limit=600, time_limit=660)
+def follow_shadow_clusters() -> None:
+    """Make the predictions that are due, and look what became of the earlier ones."""
+    for cluster in shadow_clusters():
+        compare_open(cluster)
+        predict_if_due(cluster)

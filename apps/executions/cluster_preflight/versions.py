@@ -1,0 +1,59 @@
+"""What is claimed for the Kubernetes version of a cluster: only what was proved on it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from apps.executions.cluster_preflight.lines import Line, Standing
+
+SUBJECT = "Kubernetes version"
+PROVED = (1, 36)
+NOMINATION = (1, 35)
+MATCH_CONDITIONS = (1, 30)
+GATES = (1, 27)
+NUMBERS = re.compile(r"v?([0-9]{1,3})\.([0-9]{1,3})")
+PROBE = "Try one plan of one move on a pod that nobody minds before anything else."
+
+
+def judge_version(text: str) -> Iterator[Line]:
+    """text: the API server's gitVersion, "v1.36.2"."""
+    match = NUMBERS.match(text)
+    if match is None:
+        yield Line(
+            SUBJECT, Standing.UNKNOWN, f"The API server calls itself {text[:40] or 'nothing'}.",
+            "What is proved for it is not known: moves are best effort.", PROBE,
+        )  # fmt: skip
+        return
+    version = int(match[1]), int(match[2])
+    found = f"Kubernetes {text[:40]}."
+    if version == PROVED:
+        yield Line(SUBJECT, Standing.OK, found, "Landing a moved pod on its target was proved on 1.36.")
+    elif version > PROVED:
+        yield Line(
+            SUBJECT, Standing.WARNING, found,
+            "Newer than what was proved (1.36): nominations and admission policies may have changed, so "
+            "landing is "
+            "best effort.", PROBE,
+        )  # fmt: skip
+    elif version >= NOMINATION:
+        yield Line(
+            SUBJECT, Standing.WARNING, found,
+            "Everything that landing needs is there, but it was proved on 1.36 only: best effort.", PROBE,
+        )  # fmt: skip
+    elif version >= MATCH_CONDITIONS:
+        yield Line(
+            SUBJECT, Standing.WARNING, found,
+            "Nominations worked otherwise before 1.34 and 1.35, so a hold may be lost to a contender: "
+            "best effort. "
+            "MutatingAdmissionPolicies are not served; steering goes by the webhook.", PROBE,
+        )  # fmt: skip
+    else:
+        lacking = (
+            "scheduling gates that pin a pod (1.27)" if version < GATES else "webhook match conditions (1.30)"
+        )
+        yield Line(
+            SUBJECT, Standing.PLANNED_ONLY, found,
+            f"It lacks {lacking}: moves cannot be steered and are planned only.",
+            "Upgrade the cluster to 1.30 or later, best 1.36.",
+        )  # fmt: skip

@@ -1,0 +1,115 @@
+"""Preflights of clusters and shadow mode over REST: parse, call one service or query, answer.
+
+Shadow mode is switched in the browser's session: no token has a scope for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, cast
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework import status
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.viewsets import GenericViewSet
+
+from apps.accounts.limits import Scope
+from apps.accounts.ordering import Ordering
+from apps.accounts.strict import checked
+from apps.clusters.models import Cluster
+from apps.clusters.queries import visible_clusters
+from apps.executions.cluster_preflight import keeping
+from apps.executions.shadow.standing import why_shadow
+from apps.executions.shadow.switching import set_shadow
+from apps.executions.shadow.telling import predictions_of, sum_shadow
+from apps.executions.trust_serializers import (
+    PredictionSerializer,
+    PreflightSerializer,
+    ShadowSerializer,
+    ShadowWishSerializer,
+)
+
+
+class _OfClusters(GenericViewSet):
+    queryset = Cluster.objects.none()
+    lookup_field = "name"
+    lookup_value_regex = r"[-a-zA-Z0-9_]{1,63}"
+    filter_backends = [Ordering]
+    ordering_fields = ["name"]
+
+    def get_queryset(self) -> QuerySet[Cluster]:
+        return visible_clusters(self.request.user)
+
+
+class PreflightViewSet(_OfClusters):
+    """What can be carried out on the clusters that you see, by the cluster's name."""
+
+    serializer_class = PreflightSerializer
+    scopes = {"look": Scope.CONTROL}
+    rates = {"look": "operating"}
+
+    @extend_schema(responses=PreflightSerializer(many=True))
+    def list(self, request: Request) -> Response:
+        """One for each cluster, also where nobody has looked yet."""
+        page = self.paginate_queryset(self.filter_queryset(self.get_queryset())) or []
+        return self.get_paginated_response([_told(cluster) for cluster in page])
+
+    @extend_schema(responses=PreflightSerializer)
+    def retrieve(self, request: Request, name: str) -> Response:
+        """What was found, what it means and what to do."""
+        return Response(_told(self.get_object()))
+
+    @extend_schema(request=None, responses={202: PreflightSerializer})
+    @action(detail=True, methods=["post"])
+    def look(self, request: Request, name: str) -> Response:
+        """Look again soon. For operators and admins."""
+        cluster = self.get_object()
+        keeping.request_look(actor=cast(Any, request.user), cluster=cluster)
+        return Response(_told(cluster), status=status.HTTP_202_ACCEPTED)
+
+
+class ShadowViewSet(_OfClusters):
+    """What would have been on clusters in shadow: plans that were made and compared, never started."""
+
+    serializer_class = ShadowSerializer
+    rates = {"partial_update": "deciding"}
+
+    @extend_schema(responses=ShadowSerializer(many=True))
+    def list(self, request: Request) -> Response:
+        """One for each cluster that you see; in shadow are those that say why."""
+        page = self.paginate_queryset(self.filter_queryset(self.get_queryset())) or []
+        return self.get_paginated_response([_sums(cluster) for cluster in page])
+
+    @extend_schema(responses=ShadowSerializer)
+    def retrieve(self, request: Request, name: str) -> Response:
+        """The sums of the last days."""
+        return Response(_sums(self.get_object()))
+
+    @extend_schema(request=ShadowWishSerializer, responses=ShadowSerializer)
+    def partial_update(self, request: Request, name: str) -> Response:
+        """Put the cluster into shadow or take it out of it. For its admins, in the browser."""
+        wanted = checked(ShadowWishSerializer, request)
+        cluster = self.get_object()
+        cluster = set_shadow(actor=request.user, cluster_id=cluster.pk, is_shadow=wanted["is_shadow"])
+        return Response(_sums(cluster))
+
+    @extend_schema(responses=PredictionSerializer(many=True))
+    @action(detail=True, serializer_class=PredictionSerializer, filter_backends=[])
+    def predictions(self, request: Request, name: str) -> Response:
+        """The predictions, newest first."""
+        page = self.paginate_queryset(predictions_of(self.get_object())) or []
+        return self.get_paginated_response(PredictionSerializer(page, many=True).data)
+
+
+def _told(cluster: Cluster) -> dict[str, Any]:
+    row = keeping.preflight_of(cluster)
+    facts = {name: getattr(row, name) for name in ("looked_at", "tried_at", "error", "lines")}
+    return dict(PreflightSerializer({"cluster": cluster.name, "shadow": why_shadow(cluster), **facts}).data)
+
+
+def _sums(cluster: Cluster) -> dict[str, Any]:
+    facts = {"cluster": cluster.name, "shadow": why_shadow(cluster), **asdict(sum_shadow(cluster))}
+    return dict(ShadowSerializer(facts).data)
