@@ -39,13 +39,20 @@ MOVE_KINDS = (
 
 
 def draft_steps(
-    plan: Plan, picture: Snapshot, *, owned: str, layouts: Sequence[Mapping[str, Any]] = ()
+    plan: Plan,
+    picture: Snapshot,
+    *,
+    owned: str,
+    layouts: Sequence[Mapping[str, Any]] = (),
+    form: str = "",
 ) -> list[StepDraft]:
     """owned: what the execution's objects carry in our label (names.owned_value). layouts: what the step
-    of each relaid node needs, as the preflight found it."""
+    of each relaid node needs, as the preflight found it. form: how replacements are steered
+    (steering_forms.Form), "" for the webhook."""
     relaid = [_relay_step(params) for params in layouts]
     nodes = cordoned_nodes(plan)
-    moves = {move.order: _move_params(move, picture, owned) for move in plan.moves}
+    steered = {"form": form} if form else {}
+    moves = {move.order: _move_params(move, picture, owned) | steered for move in plan.moves}
     for waiver in plan.waivers:
         for params in moves.values():
             if params["uid"] == waiver.pod_uid:

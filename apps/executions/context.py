@@ -6,7 +6,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,11 @@ class LeasedGateway:
         self._lease.renew()
         return self._gateway.create_object(kind, body, namespace=namespace)
 
+    def would_create(self, kind: Kind, body: Json, *, namespace: str | None = None) -> Json:
+        """What the object would look like; by dry run, so nothing is created."""
+        self._lease.ensure(self._seconds)
+        return self._gateway.create_object(kind, body, namespace=namespace, dry_run=True)
+
     def patch_object(
         self,
         kind: Kind,
@@ -114,6 +119,14 @@ class Context:
     def owned(self) -> str:
         """Value of our label on what this execution makes."""
         return names.owned_value(self.execution.pk, self.execution.created_at)
+
+    @property
+    def traces_deadline(self) -> str:
+        """RFC 3339: from then on a trace of ours in the cluster is stale (apps.gate_watchdog goes by it). A pod in
+        the air is landed even past the execution's own deadline."""
+        deadline = self.execution.deadline_at
+        more = settings.EXECUTION_REPLACEMENT_SECONDS + settings.EXECUTION_HAND_OVER_SECONDS
+        return (deadline + timedelta(seconds=more)).isoformat() if deadline else ""
 
     def of_move(self, move: int, kind: StepKind) -> Step | None:
         return next((step for step in self.steps if step.move == move and step.kind == kind), None)

@@ -67,12 +67,17 @@ def repair_hold(facts: HoldFacts, params: Json) -> Decision | None:
         if not facts.has_class:
             return act("create_class", f"make the priority class for holds of rank {params['priority']}")
         if facts.strange_class:
-            return stop(facts.strange_class, "Delete that priority class (holds alone use it), then resume.")
+            return stop(
+                facts.strange_class,
+                "Delete that priority class (holds alone use it), then resume.",
+                cause="hold-taken",
+            )
         return act("create_hold", f"put a paper hold for {params['pod']} into the queue")
     if not facts.is_ours or node_of(hold):
         return stop(
             f"Pod {params['hold']} in the console's namespace is not the paper hold that belongs there.",
             "Look at that pod, delete it by hand if it is stray, then resume.",
+            cause="hold-taken",
         )
     if is_leaving(hold):
         return wait("an earlier hold of the same name is leaving")
@@ -90,7 +95,8 @@ def send_hold_effect(context: Context, step: Step, decision: Decision) -> bool:
         elif decision.effect == "create_class":
             gateway.create_object(PRIORITY_CLASSES, hold_class(params["priority"]))
         elif decision.effect == "create_hold":
-            body = hold_pod(params, owned=context.owned, step_id=step.pk, namespace=space)
+            marks = {"owned": context.owned, "deadline": context.traces_deadline}
+            body = hold_pod(params, step_id=step.pk, namespace=space, **marks)
             gateway.create_object(PODS, body, namespace=space)
         elif decision.effect == "nominate_hold":
             patch = nomination(decision.arguments["hold"], params["target"])

@@ -39,7 +39,7 @@ def hold_class(priority: int) -> Json:
     }
 
 
-def hold_pod(params: Json, *, owned: str, step_id: int, namespace: str) -> Json:
+def hold_pod(params: Json, *, owned: str, step_id: int, namespace: str, deadline: str = "") -> Json:
     """A pod that fits nowhere and never runs; only its nomination counts."""
     requests = quantities(params["requests"])
     devices = {key: value for key, value in requests.items() if "/" in key}
@@ -50,7 +50,7 @@ def hold_pod(params: Json, *, owned: str, step_id: int, namespace: str) -> Json:
             "name": params["hold"],
             "namespace": namespace,
             "labels": {names.OWNED: owned, names.HOLD: str(step_id)},
-            "annotations": {"defrag.gpu.internal/for": params["pod"]},
+            "annotations": {"defrag.gpu.internal/for": params["pod"], names.DEADLINE: deadline},
         },
         "spec": {
             "priorityClassName": names.priority_class_name(params["priority"]),
@@ -145,7 +145,46 @@ def asks_for_checkpoint(pod: Json) -> bool:
     return annotation(pod, names.CHECKPOINT) == "true"
 
 
-def steering_webhook(params: Json, *, owned: str, address: str, ca_bundle: str) -> Json:
+def steering_parameter(params: Json, *, owned: str, deadline: str) -> Json:
+    """What the standing policy (deploy/admission/steering.yaml) goes by. Its name marks the gated pods."""
+    named = {"podName": params["pod_name"]} if params["pod_name"] else {}
+    return {
+        "apiVersion": "defrag.gpu.internal/v1alpha1",
+        "kind": "Steering",
+        "metadata": {
+            "name": params["steering"],
+            "labels": {names.OWNED: owned},
+            "annotations": {names.DEADLINE: deadline},
+        },
+        "spec": {"ownerUid": params["workload_uid"], "target": params["target"], **named},
+    }
+
+
+def proving_pod(params: Json) -> Json:
+    """A pod like the owner's next one, for a dry run: only what the standing policy looks at is alike."""
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": "dry-run",
+        "uid": params["workload_uid"],
+        "controller": True,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": params["pod_name"] or f"prove-{params['steering']}",
+            "ownerReferences": [owner],
+        },
+        "spec": {
+            "automountServiceAccountToken": False,
+            "nodeSelector": {names.NEVER: "true"},
+            "containers": [{"name": "prove", "image": "paper-hold"}],
+        },
+    }
+
+
+def steering_webhook(params: Json, *, owned: str, address: str, ca_bundle: str, deadline: str = "") -> Json:
     """Gates the next pods of one owner, and nobody else's. A refusal or a hang lets pods through."""
     owner = (
         "object.metadata.?ownerReferences.orValue([])"
@@ -161,6 +200,7 @@ def steering_webhook(params: Json, *, owned: str, address: str, ca_bundle: str) 
         "metadata": {
             "name": names.webhook_name(params["steering"]),
             "labels": {names.OWNED: owned},
+            "annotations": {names.DEADLINE: deadline},
         },
         "webhooks": [
             {

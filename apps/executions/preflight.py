@@ -12,8 +12,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from django.conf import settings
-
 from apps.clusters import queries as clusters
 from apps.clusters.gateways import open_gateway
 from apps.executions import ledger
@@ -25,6 +23,7 @@ from apps.executions.checks.looking import Check, Look, Objection
 from apps.executions.checks.namespaces import check_namespaces, check_quotas
 from apps.executions.checks.owners import check_autoscalers, check_jobs, check_owners
 from apps.executions.checks.rights import check_rights
+from apps.executions.checks.steering import check_hand_overs, check_steering
 from apps.executions.drifting import drifted_nodes
 from apps.executions.dry_runs import (
     as_refusals,
@@ -66,13 +65,14 @@ LIVELY = (*NEEDED, DEPLOYMENTS)
 class Findings:
     """changes: why the plan is stale. refusals: why it cannot be carried out here and now.
     picture: what the steps are made from. dry_runs: one for each eviction and each node to be relaid.
-    layouts: what the step of each such node needs."""
+    layouts: what the step of each such node needs. form: how replacements are steered."""
 
     picture: Snapshot
     changes: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
     dry_runs: tuple[DryRun, ...] = ()
     layouts: tuple[Json, ...] = ()
+    form: str = ""
 
 
 CHECKS: tuple[Check, ...] = (
@@ -85,6 +85,8 @@ CHECKS: tuple[Check, ...] = (
     check_gangs,
     check_namespaces,
     check_quotas,
+    check_steering,
+    check_hand_overs,
 )
 """Each is asked at review, at the preflight, and once more right before the first effect. One that needs more
 of the cluster than the picture reads it through `Look.listed`."""
@@ -166,13 +168,13 @@ def _simulate(look: Look) -> Findings:
     refusals += [f"{run.pod} cannot be evicted: {run.message}" for run in runs if not run.allowed]
     asked = (*relay_runs(version, relaid), *runs)
     layouts = tuple(one.params for one in relaid)
-    return Findings(picture, (), tuple(dict.fromkeys(refusals)), asked, layouts)
+    form = look.steering.form if plan.moves else ""
+    return Findings(picture, (), tuple(dict.fromkeys(refusals)), asked, layouts, form)
 
 
 def why_not_here(plan: Plan, picture: Snapshot) -> list[str]:
-    """What this console cannot do safely, though the plan is right. Pure but for its settings."""
-    needs_steering = bool(plan.moves) and not settings.STEERING_URL
-    reasons = ["The steering webhook has no address (STEERING_URL)."] if needs_steering else []
+    """What this console cannot do safely, though the plan is right. Pure."""
+    reasons: list[str] = []
     picture = waive(picture, plan.waivers)
     rules = MovabilityRules(picture)
     hostnames = Counter(node.hostname for node in picture.nodes.values())

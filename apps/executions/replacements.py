@@ -6,11 +6,12 @@ another move's. Ours by preference is the one that carries this move's annotatio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from apps.executions.sightings import (
+    created,
     has_failed,
     is_gated,
     is_leaving,
@@ -36,22 +37,25 @@ class Found:
 def find_replacement(
     pods: Iterable[Json],
     *,
-    steering: str,
+    marks: Collection[str],
     owner: str,
     siblings: Iterable[str] | None,
     taken: Iterable[str],
     known: str,
+    spared: int = 0,
 ) -> Found:
-    """siblings: None if nothing was evicted: then only a gated pod can be told from the owner's others.
-    taken: UIDs that other moves wait for. known: UID chosen on an earlier look, "" before."""
+    """marks: what our annotation may say; under the standing policy a pod of two moves of one owner carries
+    the mark of either. siblings: None if nothing was evicted: then only a gated pod can be told from the
+    owner's others. taken: UIDs that other moves wait for. known: UID chosen on an earlier look, "" before.
+    spared: so many gated pods are left to other moves of the owner that have none yet."""
     old, others = set(siblings or ()), set(taken)
     present = [pod for pod in pods if not is_leaving(pod) and not has_failed(pod)]
-    marked = [pod for pod in present if migration(pod) == steering]
+    marked = [pod for pod in present if migration(pod) in marks]
     fresh = [pod for pod in marked if uid(pod) not in old and uid(pod) not in others]
     chosen = _by_uid(present, known) or oldest(fresh)
-    strangers = tuple(pod for pod in marked if is_gated(pod) and (chosen is None or uid(pod) != uid(chosen)))
+    strangers = find_strangers(marked, kept=others | ({uid(chosen)} if chosen else set()), spared=spared)
     if chosen is not None:
-        return Found(chosen, strangers, by_gate=migration(chosen) == steering)
+        return Found(chosen, strangers, by_gate=migration(chosen) in marks)
     if siblings is None:
         return Found(None, strangers)
     missed = [
@@ -60,6 +64,13 @@ def find_replacement(
         if owner_uid(pod) == owner and not migration(pod) and uid(pod) not in old | others
     ]
     return Found(oldest(missed), strangers)
+
+
+def find_strangers(marked: Iterable[Json], *, kept: Collection[str], spared: int) -> tuple[Json, ...]:
+    """Pods of these that wait behind our gate for nobody. kept: UIDs that some move waits for. spared: so
+    many, the oldest, are left to moves of the same owner that have none yet."""
+    waiting = [pod for pod in marked if is_gated(pod) and uid(pod) not in kept]
+    return tuple(sorted(waiting, key=lambda pod: (created(pod), uid(pod)))[spared:])
 
 
 def _by_uid(pods: Iterable[Json], wanted: str) -> Json | None:

@@ -200,7 +200,7 @@ def _prepare(lease: locks.Lease, execution: Execution, gateway: Gateway) -> bool
         return True
     plan = plans.open_plan(execution.version)
     owned = names.owned_value(execution.pk, execution.created_at)
-    drafts = draft_steps(plan, found.picture, owned=owned, layouts=found.layouts)
+    drafts = draft_steps(plan, found.picture, owned=owned, layouts=found.layouts, form=found.form)
     begin_running(lease, drafts, found.dry_runs)
     return True
 

@@ -1,8 +1,9 @@
 """Frees pods that still wait behind our gate though the move that they were gated for is over.
 
 An admission can take longer than a move's release looks for late pods (another webhook that hangs, say).
-Such a pod would wait for ever. The newest snapshot says where to look; the pod itself is read before it is
-freed. A gate of a move that is under way, or of one that this database does not know, is left alone.
+Such a pod would wait for ever. So would one that its owner makes while the execution stands still before the
+eviction. The newest snapshot says where to look; the pod itself is read before it is freed. A gate of a move
+whose pod was evicted, or of one that this database does not know, is left alone.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from apps.clusters import queries as clusters
 from apps.clusters.errors import ConnectionFailed
 from apps.clusters.gateways import open_gateway
 from apps.clusters.models import Cluster
-from apps.executions.models import Steering
+from apps.executions.flow import Ledger, is_in_flight
+from apps.executions.models import Steering, Step
 from apps.executions.names import GATE
 from apps.executions.objects import ungate
 from apps.executions.sightings import is_gated, migration, uid
@@ -49,7 +51,13 @@ def _sweep(cluster: Cluster) -> int:
 
 
 def _is_over(steering: str) -> bool:
-    return Steering.objects.filter(name=steering, closed_at__isnull=False).exists()
+    """No eviction of that owner's moves is in the air, so nobody needs a pod with this mark (`sharing`)."""
+    row = Steering.objects.filter(name=steering).select_related("step").first()
+    if row is None:
+        return False
+    steps = Ledger(list(Step.objects.filter(execution=row.step.execution_id)))
+    same = {s.move for s in steps.steps if s.move and s.params.get("workload_uid") == row.owner_uid}
+    return not any(is_in_flight(steps, move) for move in same)
 
 
 def _free(cluster: Cluster, gateway: Gateway, pod: Pod) -> bool:

@@ -10,7 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from apps.simulator.client import KubernetesClient
 from apps.simulator.controllers.kubelet.fleet import KubeletFleet
@@ -28,6 +31,52 @@ PATHS = {
     "StatefulSet": "/apis/apps/v1/namespaces/work/statefulsets",
     "Job": "/apis/batch/v1/namespaces/work/jobs",
 }
+
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+STEERINGS = "/apis/defrag.gpu.internal/v1alpha1/namespaces/gpu-defrag/steerings"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1/"
+RBAC = "/apis/rbac.authorization.k8s.io/v1/"
+PLACES = {
+    "Namespace": "/api/v1/namespaces",
+    "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
+    "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "MutatingAdmissionPolicy": f"{ADMISSION}mutatingadmissionpolicies",
+    "MutatingAdmissionPolicyBinding": f"{ADMISSION}mutatingadmissionpolicybindings",
+    "ValidatingAdmissionPolicy": f"{ADMISSION}validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": f"{ADMISSION}validatingadmissionpolicybindings",
+    "ClusterRole": f"{RBAC}clusterroles",
+    "ClusterRoleBinding": f"{RBAC}clusterrolebindings",
+    "Role": f"{RBAC}namespaces/{{namespace}}/roles",
+    "RoleBinding": f"{RBAC}namespaces/{{namespace}}/rolebindings",
+}
+
+
+def apply_manifests(plane: ControlPlane, *names: str) -> None:
+    """As `kubectl apply` of these files of deploy/ would; what is there already is left as it is."""
+    if not exists(plane, "/api/v1/namespaces/gpu-defrag"):
+        plane.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "gpu-defrag"}})
+    for body in _read_manifests(*names):
+        where = _place_of(body)
+        if not exists(plane, f"{where}/{body['metadata']['name']}"):
+            plane.ask("POST", where, body)
+        if body["kind"] == "CustomResourceDefinition":
+            wait_until(lambda: exists(plane, STEERINGS), seconds=SECONDS, what="the kind Steering")
+
+
+def delete_manifests(plane: ControlPlane, *names: str) -> None:
+    """In the opposite order, so that no policy is without its kind."""
+    for body in reversed(_read_manifests(*names)):
+        plane.ask("DELETE", f"{_place_of(body)}/{body['metadata']['name']}")
+
+
+def _read_manifests(*names: str) -> list[dict[str, Any]]:
+    texts = [(DEPLOY / name).read_text() for name in names]
+    return [body for text in texts for body in yaml.safe_load_all(text) if body]
+
+
+def _place_of(body: dict[str, Any]) -> str:
+    return PLACES[body["kind"]].format(namespace=body["metadata"].get("namespace", ""))
 
 
 class Kubelets:

@@ -181,8 +181,8 @@ def test_nodes_to_be_relaid_are_claimed():
     assert {"east:node:uid-node-a", "east:node:uid-node-b"} <= set(claimed_subjects("east", plan))
 
 
-def test_without_moves_the_steering_webhook_needs_no_address(settings):
-    settings.STEERING_URL = ""
+def test_each_step_of_a_move_says_how_its_replacement_is_steered():
     plan, seen, _ = with_cuts()
-    assert any("STEERING_URL" in one for one in why_not_here(plan, seen))
-    assert not any("STEERING_URL" in one for one in why_not_here(replace(plan, moves=()), seen))
+    drafts = draft_steps(plan, seen, owned="7-abc", form="parameter")
+    assert {draft.params.get("form") for draft in drafts if draft.move} == {"parameter"}
+    assert not any("form" in draft.params for draft in drafts if not draft.move)

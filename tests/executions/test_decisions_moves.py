@@ -46,7 +46,7 @@ def test_a_hold_asks_for_what_the_pod_asks_for_and_fits_nowhere():
 
 def evict_facts(**changes):
     facts = evict_pod.Facts(
-        pod(on="node-a"), GOOD_HOLD, ["uid-lora-1"], steered_for=9.0, settle_seconds=0.5, has_webhook=True
+        pod(on="node-a"), GOOD_HOLD, ["uid-lora-1"], steered_for=9.0, settle_seconds=0.5, has_gate=True
     )
     return replace(facts, **changes)
 
@@ -67,7 +67,7 @@ def test_an_eviction_is_sent_when_everything_stands_and_remembers_the_siblings()
         ({"hold": HoldFacts(hold(nominated=""), "7")}, "nominate_hold"),
         ({"hold": HoldFacts(None, "7")}, "create_hold"),
         ({"no_room": "target node-b is not Ready"}, Verdict.BLOCKED),
-        ({"has_webhook": False}, Verdict.STOP),
+        ({"has_gate": False}, Verdict.STOP),
         ({"steered_for": 0.1}, Verdict.WAIT),
         ({"pod": pod(on="node-c")}, Verdict.STOP),
         ({"pod": pod(on="node-a", owner="another")}, Verdict.STOP),
@@ -215,7 +215,7 @@ def test_a_pinned_pod_whose_room_was_taken_is_evicted_once_so_that_a_free_one_co
 
 
 def search(pods, **changes):
-    known = {"steering": "steer-7-1", "owner": "uid-rs", "siblings": ["uid-old"], "taken": [], "known": ""}
+    known = {"marks": {"steer-7-1"}, "owner": "uid-rs", "siblings": ["uid-old"], "taken": [], "known": ""}
     return find_replacement(pods, **{**known, **changes})
 
 

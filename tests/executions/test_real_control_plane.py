@@ -17,8 +17,12 @@ from tests.control_plane import WHY_SKIPPED, control_plane  # noqa: F401
 from tests.executions.real_cluster import (
     BUDGETS,
     NAMESPACE,
+    PATHS,
+    STEERINGS,
     Kubelets,
+    apply_manifests,
     clear,
+    delete_manifests,
     furnish,
     make_stranger,
     pods,
@@ -66,6 +70,15 @@ def are_holds_standing(execution):
     return has_sent(execution, StepKind.STEER, "create_webhook")
 
 
+@pytest.fixture
+def standing_policy(control_plane, settings):  # noqa: F811
+    """As the cluster's admin installs it; and no webhook could be reached."""
+    settings.STEERING_URL = ""
+    apply_manifests(control_plane, "admission/steering.yaml")
+    yield
+    delete_manifests(control_plane, "admission/steering.yaml")
+
+
 def test_a_gang_gets_its_nodes_from_the_real_scheduler(real_stage, control_plane):  # noqa: F811
     before = {pod["metadata"]["uid"] for pod in pods(control_plane)}
     execution, plan = real_stage.start()
@@ -74,6 +87,43 @@ def test_a_gang_gets_its_nodes_from_the_real_scheduler(real_stage, control_plane
     execution.refresh_from_db()
     assert execution.state == ExecutionState.SUCCEEDED, real_stage.told(execution)
     check_that_the_gang_has_its_nodes(real_stage, control_plane, plan, before)
+
+
+def test_the_standing_policy_steers_and_strangers_of_the_same_owner_go_at_once_unpinned(
+    real_stage,
+    control_plane,  # noqa: F811
+    standing_policy,
+):
+    """Two moves have one owner, which makes one pod more before its eviction, with our gate on."""
+    before = {pod["metadata"]["uid"] for pod in pods(control_plane)}
+    execution, plan = real_stage.start()
+    steered = Step.objects.filter(execution=execution, kind=StepKind.STEER, state=StepState.VERIFIED)
+    carry_until(execution, lambda: has_sent(execution, StepKind.HOLD_TARGET, "create_hold"))
+    control_plane.ask("PATCH", f"{BUDGETS}/web", {"spec": {"maxUnavailable": 0}})
+    carry_until(execution, steered.filter(params__pod__startswith=f"{NAMESPACE}/web-").exists)
+    assert {step.params["form"] for step in steered} == {"parameter"}
+    control_plane.ask("PATCH", f"{PATHS['Deployment']}/web", {"spec": {"replicas": 3}})
+    wait_until(lambda: len(of_app(control_plane, "web")) == 3, seconds=30)
+    strange = {pod["metadata"]["uid"] for pod in of_app(control_plane, "web")} - before
+    freed = execution.events.filter(message__contains="freed, unpinned", state="intent")
+    carry_until(execution, freed.exists)
+    control_plane.ask("PATCH", f"{BUDGETS}/web", {"spec": {"maxUnavailable": 2}})
+    carry(execution, seconds=100)
+    assert execution.state == ExecutionState.SUCCEEDED, real_stage.told(execution)
+    after = {pod["metadata"]["uid"]: pod for pod in of_app(control_plane, "web")}
+    assert strange <= set(after)
+    for uid in strange:
+        assert "kubernetes.io/hostname" not in after[uid]["spec"]["nodeSelector"]
+        assert not after[uid]["spec"].get("schedulingGates")
+    pinned = [pod for uid, pod in after.items() if uid not in strange]
+    web = [move.target for move in plan.moves if "/web-" in move.pod]
+    assert sorted(pod["spec"]["nodeSelector"]["kubernetes.io/hostname"] for pod in pinned) == sorted(web)
+    assert real_stage.traces() == []
+    assert not control_plane.ask("GET", STEERINGS)["items"]
+
+
+def of_app(plane, app):
+    return [pod for pod in pods(plane) if (pod["metadata"].get("labels") or {}).get("app") == app]
 
 
 def test_a_closed_budget_and_a_writer_in_conflict_only_cost_time(real_stage, control_plane):  # noqa: F811

@@ -219,7 +219,8 @@ def test_a_plan_is_refused_before_it_begins_where_one_right_of_the_executor_is_m
         add_token(stage, f"without-{number}", granted - {missing})
         refusals = examine(version, gateway_with(stage, f"without-{number}")).refusals
         resource = missing.resource.partition("/")[2]
-        assert f"The console's credential may not {missing.verb} {resource}." in refusals, missing
+        told = f"The console's credential may not {missing.verb} {resource}."
+        assert any(told in refusal for refusal in refusals), missing
 
 
 def test_the_files_grant_no_secrets_no_exec_and_no_wildcard():

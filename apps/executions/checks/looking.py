@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 
+from apps.executions.steering_forms import Choice, choose_form
 from apps.kube.errors import NotFound
 from apps.kube.gateway import Gateway, Json, Kind
 from apps.planner.inventory import Pod, Workload
@@ -56,6 +57,11 @@ class Look:
     def moving(self) -> list[Pod]:
         """Of these, the ones for which a replacement comes."""
         return [self.picture.pods[m.pod_uid] for m in self.plan.moves if m.pod_uid in self.picture.pods]
+
+    @cached_property
+    def steering(self) -> Choice:
+        """How replacements are steered here; asked of the cluster once. Raises KubeError."""
+        return choose_form(self.gateway)
 
     def owner_of(self, pod: Pod) -> Workload | None:
         return self.picture.workloads.get(pod.workload)

@@ -1,4 +1,6 @@
-"""Whether the credential has every right that carrying a plan out takes, asked before anything is touched."""
+"""Whether the credential has every right that carrying a plan out takes, asked before anything is touched.
+
+What steering takes depends on its form: `steering`."""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Iterator
 from django.conf import settings
 
 from apps.executions.checks.looking import Look, Objection
-from apps.kube.gateway import AUTOSCALERS, NODES, PODS, PRIORITY_CLASSES, QUOTAS, WEBHOOKS, Kind
+from apps.kube.gateway import AUTOSCALERS, NODES, PODS, PRIORITY_CLASSES, QUOTAS, Kind
 
 
 def check_rights(look: Look) -> Iterator[Objection]:
@@ -23,9 +25,6 @@ def check_rights(look: Look) -> Iterator[Objection]:
         ("delete", PODS, "", ours),
         ("get", PRIORITY_CLASSES, "", ""),
         ("create", PRIORITY_CLASSES, "", ""),
-        ("get", WEBHOOKS, "", ""),
-        ("create", WEBHOOKS, "", ""),
-        ("delete", WEBHOOKS, "", ""),
         ("list", QUOTAS, "", ""),
         ("list", AUTOSCALERS, "", ""),
     ]

@@ -19,6 +19,7 @@ from apps.executions.holds import delete_hold, look_at_hold
 from apps.executions.models import Steering, Step
 from apps.executions.objects import nomination, pin_and_ungate, ungate
 from apps.executions.replacements import Found, find_replacement
+from apps.executions.sharing import marks_of, spared_for_others, taken_by_others
 from apps.executions.sightings import (
     devices,
     is_finished,
@@ -34,6 +35,7 @@ from apps.executions.sightings import (
 )
 from apps.executions.spare import why_no_room
 from apps.executions.states import StepKind
+from apps.executions.steering_forms import Form, form_of
 from apps.kube.gateway import NODES, PODS
 
 Json = dict[str, Any]
@@ -64,11 +66,12 @@ def observe(context: Context, step: Step) -> Facts:
     evicted = context.seen_of(step.move, StepKind.EVICT_POD)
     found = find_replacement(
         pods,
-        steering=params["steering"],
+        marks=marks_of(context, step),
         owner=params["workload_uid"],
         siblings=evicted.get("siblings"),
-        taken=_taken(context, step),
+        taken=taken_by_others(context, step),
         known=step.observed.get("seen", {}).get("replacement", ""),
+        spared=spared_for_others(context, step),
     )
     waits = found.pod is not None and not node_of(found.pod)
     return Facts(
@@ -117,6 +120,7 @@ def _decide_without(step: Step, facts: Facts, late: bool) -> Decision:
         return stop(
             f"No replacement of pod {step.params['pod']} has appeared.",
             f"Look at {step.params['owner']}: scaled down, deleted, at its quota? Resume or cancel.",
+            cause="replacement-missing",
         )
     return wait("waiting for the owner to make a replacement")
 
@@ -144,6 +148,7 @@ def _decide_unbound(step: Step, facts: Facts, pod: Json, late: bool) -> Decision
         return stop(
             f"Replacement {name(pod)} has found no node: {facts.no_room or 'see its events'}.",
             "Look at the pod's events; resume to wait on, or cancel.",
+            cause="replacement-pending",
         )
     return wait(f"{name(pod)} is on its way to {target}", **seen)
 
@@ -154,14 +159,16 @@ def _decide_bound(step: Step, facts: Facts, pod: Json, late: bool) -> Decision:
     if node_of(pod) != params["target"]:
         return stop(
             f"Replacement {name(pod)} runs on {node_of(pod)}, not on {params['target']}: "
-            + ("it was freed from the pin." if facts.found.by_gate else "the gate did not catch it in time."),
+            + _why_elsewhere(step, facts),
             "The workload is whole; what the plan promised is not. Cancel and make a new plan.",
+            cause="replacement-elsewhere",
             **seen,
         )
     if any(devices(pod, resource) != amount for resource, amount in params["devices"].items()):
         return stop(
             f"Replacement {name(pod)} asks for other devices than the pod that was moved.",
             "Its owner was changed meanwhile. Cancel and make a new plan.",
+            cause="replacement-differs",
             **seen,
         )
     if is_finished(pod):
@@ -171,6 +178,7 @@ def _decide_bound(step: Step, facts: Facts, pod: Json, late: bool) -> Decision:
             return stop(
                 f"Replacement {name(pod)} is on {params['target']} and does not become Ready.",
                 "Look at the pod's events and logs; resume to wait on, or cancel.",
+                cause="replacement-not-ready",
                 **seen,
             )
         return wait(f"{name(pod)} starts on {params['target']}", **seen, ready_since="")
@@ -180,6 +188,12 @@ def _decide_bound(step: Step, facts: Facts, pod: Json, late: bool) -> Decision:
     if not facts.is_old_gone:
         return wait_long(f"{ENDING} on {params['source']}", **seen, ready_since=ready_since)
     return done(f"{name(pod)} is Ready on {params['target']}", **seen)
+
+
+def _why_elsewhere(step: Step, facts: Facts) -> str:
+    if form_of(step.params) == Form.BEST_EFFORT:
+        return "it was not steered, as approved (best effort)."
+    return "it was freed from the pin." if facts.found.by_gate else "the gate did not catch it in time."
 
 
 def decide_undo(step: Step, facts: Facts) -> Decision:
@@ -207,11 +221,6 @@ def apply(context: Context, step: Step, decision: Decision) -> None:
 
 def _sent(step: Step) -> list[str]:
     return list(step.observed.get("sent", []))
-
-
-def _taken(context: Context, step: Step) -> list[str]:
-    others = [s for s in context.steps if s.kind == StepKind.AWAIT_REPLACEMENT and s.pk != step.pk]
-    return [s.observed.get("seen", {}).get("replacement", "") for s in others]
 
 
 def _own_hold(context: Context, params: Json) -> Json | None:

@@ -2,7 +2,8 @@
 
 Sent only while the hold is confirmed, the target has the room, the gate is in force and the pod is the one
 that was approved. Its UID goes along as a precondition. It cannot be undone.
-A hold found lost is repaired first, by the same effects that made it.
+A hold found lost is repaired first, by the same effects that made it; a pod of the owner that the gate caught
+before is freed first.
 """
 
 from __future__ import annotations
@@ -10,15 +11,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from apps.executions.admissions import open_again
 from apps.executions.context import Context
 from apps.executions.decisions import Decision, act, blocked, done, moot, stop, wait
 from apps.executions.holds import HoldFacts, look_at_hold, repair_hold, send_hold_effect
-from apps.executions.models import Step
+from apps.executions.models import Steering, Step
+from apps.executions.objects import ungate
+from apps.executions.sharing import find_gated
 from apps.executions.sightings import is_finished, is_leaving, name, node_of, nominated, owner_uid, uid
 from apps.executions.spare import requests_of, why_no_room
 from apps.executions.states import StepKind
-from apps.executions.steps import cordon_node
-from apps.kube.gateway import NODES, PODS, WEBHOOKS
+from apps.executions.steering_forms import Form, form_of
+from apps.executions.steps import cordon_node, release
+from apps.kube.gateway import NODES, PODS
 
 Json = dict[str, Any]
 
@@ -28,7 +33,8 @@ class Facts:
     """siblings: UIDs of the owner's pods now, so that a replacement can be told later without any clock.
     no_room: why the target cannot take it beside all that it holds and is promised to, "".
     source_changed: why the node that is being freed is no longer kept, "" if it is.
-    steered_for: seconds since the gate went into force."""
+    steered_for: seconds since the gate went into force. strangers: the owner's new pods that the gate caught
+    before there was anything to replace. taken: the steering whose one admission such a pod took, None."""
 
     pod: Json | None
     hold: HoldFacts | None = None
@@ -36,12 +42,14 @@ class Facts:
     no_room: str = ""
     steered_for: float = 0.0
     settle_seconds: float = 0.0
-    has_webhook: bool = True
+    has_gate: bool = True
     source_changed: str = ""
+    strangers: tuple[Json, ...] = ()
+    taken: Steering | None = None
 
 
 def observe(context: Context, step: Step) -> Facts:
-    gateway, params = context.gateway, step.params
+    gateway, params, form = context.gateway, step.params, form_of(step.params)
     pod = gateway.get_object(PODS, params["name"], namespace=params["namespace"])
     if pod is None or uid(pod) != params["uid"] or is_leaving(pod) or is_finished(pod):
         return Facts(pod)
@@ -62,9 +70,11 @@ def observe(context: Context, step: Step) -> Facts:
         sorted(siblings),
         why_no_room(target, [*there, *promised], params["requests"], node_uid=params["target_uid"]),
         (context.now - since).total_seconds() if since else 0.0,
-        context.place.settle_seconds,
-        gateway.get_object(WEBHOOKS, params["webhook"]) is not None,
+        0.0 if form == Form.BEST_EFFORT else context.place.settle_seconds,
+        form == Form.BEST_EFFORT or release.find_configuration(context, params) is not None,
         _look_at_source(context, params),
+        find_gated(context, step, pods),
+        Steering.objects.filter(name=params["steering"], closed_at=None).exclude(admitted_uid="").first(),
     )
 
 
@@ -78,23 +88,36 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
     gone = _decide_gone(step, facts.pod)
     if gone is not None:
         return gone
+    if facts.strangers:
+        stranger = facts.strangers[0]
+        return act("free_pod", f"{name(stranger)} came before the eviction: freed, unpinned", pod=stranger)
+    if facts.taken is not None:
+        return act("open_again", "the pod that was gated is no replacement", steering=facts.taken)
     changed = _what_changed(step.params, facts.pod or {})
     if changed:
-        return stop(changed, "Cancel this execution and make a new plan; this pod was not evicted.")
+        return stop(
+            changed,
+            "Cancel this execution and make a new plan; this pod was not evicted.",
+            cause="pod-changed",
+        )
     if facts.source_changed:
         return stop(
             facts.source_changed,
             "Cordon it again and resume once nobody new is on it, or cancel; this pod was not evicted.",
+            cause="uncordoned",
         )
-    if not facts.has_webhook:
+    if not facts.has_gate:
+        what = "Steering object" if form_of(step.params) == Form.PARAMETER else "webhook configuration"
         return stop(
-            "The webhook configuration that steers the replacement is gone.",
+            f"The {what} that steers the replacement is gone.",
             "Find out who deletes it. Cancel, or resume to try again; this pod was not evicted.",
+            cause="steering-gone",
         )
     if facts.no_room:
         return blocked(
             f"Not evicted: {facts.no_room}.",
             "Make room on the target or cancel; this pod was not evicted.",
+            cause="no-room",
             retry_seconds=2,
         )
     repair = repair_hold(facts.hold, step.params) if facts.hold is not None else None
@@ -141,5 +164,10 @@ def decide_undo(step: Step, facts: Facts) -> Decision:
 
 
 def apply(context: Context, step: Step, decision: Decision) -> None:
-    if not send_hold_effect(context, step, decision):
+    if decision.effect == "free_pod":
+        pod, space = decision.arguments["pod"], step.params["namespace"]
+        context.gateway.patch_object(PODS, name(pod), ungate(pod), namespace=space, strategic=True)
+    elif decision.effect == "open_again":
+        open_again(context.lease, decision.arguments["steering"])
+    elif not send_hold_effect(context, step, decision):
         context.gateway.evict_pod(step.params["namespace"], step.params["name"], uid=step.params["uid"])

@@ -1,7 +1,8 @@
 """Step ``release``: nothing of a finished move is left in the cluster.
 
-In this order, each where a look shows that it is still there: the webhook configuration is deleted, the
-steering row closed, pods that still carry our gate for this move are freed (unpinned), the hold deleted.
+In this order, each where a look shows that it is still there: the webhook configuration or Steering object is
+deleted, the steering row closed, pods that still carry our gate for this move are freed (unpinned), the hold
+deleted.
 The other use of this kind, taking our cordon off a freed node at the end, is `release_cordon`.
 """
 
@@ -17,9 +18,11 @@ from apps.executions.decisions import Decision, act, done, wait
 from apps.executions.holds import delete_hold
 from apps.executions.models import Steering, Step
 from apps.executions.objects import ungate
-from apps.executions.sightings import is_gated, label, migration, name, uid
+from apps.executions.sharing import find_gated
+from apps.executions.sightings import label, name, uid
 from apps.executions.states import StepKind, StepState
-from apps.kube.gateway import PODS, WEBHOOKS
+from apps.executions.steering_forms import Form, form_of
+from apps.kube.gateway import PODS, STEERINGS, WEBHOOKS
 
 Json = dict[str, Any]
 SETTLE_SECONDS = 3.0
@@ -28,7 +31,7 @@ SETTLE_SECONDS = 3.0
 
 @dataclass(frozen=True)
 class Facts:
-    """configuration, hold: only this execution's own; what another console made stays.
+    """configuration (or Steering object), hold: only this execution's own; what another console made stays.
     gated: pods of this move that still wait behind our gate. closed_for: seconds since the row closed.
     has_landed: the one admission is known to have become the replacement: no other can follow."""
 
@@ -42,16 +45,27 @@ class Facts:
 
 def observe(context: Context, step: Step) -> Facts:
     gateway, params = context.gateway, step.params
-    configuration = _own(context, gateway.get_object(WEBHOOKS, names.webhook_name(params["steering"])))
+    configuration = _own(context, find_configuration(context, params))
     steering = Steering.objects.filter(name=params["steering"]).first()
     hold = _own(context, gateway.get_object(PODS, params["hold"], namespace=context.place.namespace))
     pods = gateway.list_objects(PODS, namespace=params["namespace"])
-    gated = [pod for pod in pods if migration(pod) == params["steering"] and is_gated(pod)]
+    gated = list(find_gated(context, step, pods))
     closed_at = steering.closed_at if steering is not None else None
     closed_for = (context.now - closed_at).total_seconds() if closed_at else 0.0
     awaited = context.of_move(step.move, StepKind.AWAIT_REPLACEMENT)
-    has_landed = awaited is not None and awaited.state == StepState.VERIFIED
+    is_single = form_of(params) == Form.WEBHOOK
+    has_landed = is_single and awaited is not None and awaited.state == StepState.VERIFIED
     return Facts(configuration, steering, hold, gated, closed_for, has_landed)
+
+
+def find_configuration(context: Context, params: Json) -> Json | None:
+    """The webhook configuration or the Steering object of a move, whosoever made it."""
+    form, gateway = form_of(params), context.gateway
+    if form == Form.BEST_EFFORT:
+        return None
+    if form == Form.PARAMETER:
+        return gateway.get_object(STEERINGS, params["steering"], namespace=context.place.namespace)
+    return gateway.get_object(WEBHOOKS, names.webhook_name(params["steering"]))
 
 
 def _own(context: Context, thing: Json | None) -> Json | None:
@@ -60,7 +74,9 @@ def _own(context: Context, thing: Json | None) -> Json | None:
 
 def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
     if facts.configuration is not None:
-        return act("delete_webhook", "stop gating", configuration=facts.configuration)
+        is_webhook = form_of(step.params) == Form.WEBHOOK
+        effect = "delete_webhook" if is_webhook else "delete_parameter"
+        return act(effect, "stop gating", configuration=facts.configuration)
     if facts.steering is not None and facts.steering.closed_at is None:
         return act("close_steering", "let every pod through", steering=facts.steering)
     if facts.gated:
@@ -82,6 +98,9 @@ def apply(context: Context, step: Step, decision: Decision) -> None:
     if decision.effect == "delete_webhook":
         found = arguments["configuration"]
         gateway.delete_own_object(WEBHOOKS, name(found), uid=uid(found))
+    elif decision.effect == "delete_parameter":
+        found = arguments["configuration"]
+        gateway.delete_own_object(STEERINGS, name(found), uid=uid(found), namespace=context.place.namespace)
     elif decision.effect == "close_steering":
         close_steering(context.lease, arguments["steering"], context.now)
     elif decision.effect == "free_pod":

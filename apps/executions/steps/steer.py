@@ -1,8 +1,11 @@
 """Step ``steer``: the owner's next pod is created with our scheduling gate.
 
-One effect: the MutatingWebhookConfiguration that asks our webhook about that owner's new pods. The row that
-says how many may be gated (one) was written with the step.
-Undone by `steps.release`'s effects: configuration deleted, row closed, gated pods freed.
+One effect, by the form that the preflight chose (`steering_forms`): a Steering object that the cluster's
+standing policy goes by, or the MutatingWebhookConfiguration that asks our webhook about that owner's pods.
+The row that says how many may be gated by the webhook (one) was written with the step. A Steering object is
+then proved: a pod like the owner's is created by dry run, and has to come back with the gate. By best effort
+there is nothing to do.
+Undone by `steps.release`'s effects: object or configuration deleted, row closed, gated pods freed.
 """
 
 from __future__ import annotations
@@ -12,47 +15,82 @@ from typing import Any
 
 from apps.executions import names
 from apps.executions.context import Context
-from apps.executions.decisions import Decision, act, done, stop
+from apps.executions.decisions import Decision, act, done, stop, wait
 from apps.executions.models import Step
-from apps.executions.objects import steering_webhook
-from apps.executions.sightings import label
+from apps.executions.objects import proving_pod, steering_parameter, steering_webhook
+from apps.executions.sightings import is_gated, label
+from apps.executions.steering_forms import Form, form_of
 from apps.executions.steps import release
 from apps.kube.errors import AlreadyExists, KubeError
-from apps.kube.gateway import WEBHOOKS
+from apps.kube.gateway import PODS, STEERINGS, WEBHOOKS
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Facts:
-    configuration: Json | None
+    """found: the object or configuration of our name. wanted: the spec that such an object is to have.
+    is_proved: whether a pod made by dry run came back gated; looked for once the object is there."""
+
+    found: Json | None
     address: str
     owned: str
     traces: release.Facts
+    wanted: Json
+    is_proved: bool = False
 
 
 def observe(context: Context, step: Step) -> Facts:
     traces = release.observe(context, step)
-    found = context.gateway.get_object(WEBHOOKS, names.webhook_name(step.params["steering"]))
-    steering = traces.steering
+    found = release.find_configuration(context, step.params)
+    wanted = steering_parameter(step.params, owned=context.owned, deadline="")["spec"]
+    is_ours = found is not None and label(found, names.OWNED) == context.owned
+    is_proved = form_of(step.params) == Form.PARAMETER and is_ours and _prove(context, step.params)
     address = ""
-    if steering is not None:
-        address = f"{context.place.steering_url}/steering/{steering.name}/{steering.secret}"
-    return Facts(found, address, context.owned, traces)
+    if traces.steering is not None:
+        address = f"{context.place.steering_url}/steering/{traces.steering.name}/{traces.steering.secret}"
+    return Facts(found, address, context.owned, traces, wanted, is_proved)
+
+
+def _prove(context: Context, params: Json) -> bool:
+    """By dry run, so nothing is created; in our own namespace, where alone we may create pods."""
+    body = proving_pod(params)
+    return is_gated(context.gateway.would_create(PODS, body, namespace=context.place.namespace))
 
 
 def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
-    found = facts.configuration
+    form = form_of(step.params)
+    if form == Form.BEST_EFFORT:
+        return done("best effort: the replacement is not gated")
+    if form == Form.PARAMETER:
+        return _decide_parameter(step, facts)
+    found = facts.found
     if found is None:
         return act("create_webhook", f"gate the next pod of {step.params['owner']}", address=facts.address)
     called = [(hook.get("clientConfig") or {}).get("url") for hook in found.get("webhooks") or []]
     if label(found, names.OWNED) != facts.owned or called != [facts.address]:
-        return stop(
-            f"A webhook configuration named {names.webhook_name(step.params['steering'])} is there and is "
-            "not the one of this execution.",
-            "Another console may steer this cluster. Find out whose it is, delete it, then resume.",
-        )
+        return _stop_at_strange(f"webhook configuration named {names.webhook_name(step.params['steering'])}")
     return done("the next pod will be gated")
+
+
+def _decide_parameter(step: Step, facts: Facts) -> Decision:
+    if facts.found is None:
+        return act("create_parameter", f"gate the next pods of {step.params['owner']}")
+    if label(facts.found, names.OWNED) != facts.owned or facts.found.get("spec") != facts.wanted:
+        return _stop_at_strange(f"Steering object named {step.params['steering']}")
+    if not facts.is_proved:
+        return wait(
+            "the standing policy does not gate yet (if it never does: compare deploy/admission/steering.yaml)"
+        )
+    return done("the next pods will be gated: proved by dry run")
+
+
+def _stop_at_strange(what: str) -> Decision:
+    return stop(
+        f"A {what} is there and is not the one of this execution.",
+        "Another console may steer this cluster. Find out whose it is, delete it, then resume.",
+        cause="steering-taken",
+    )
 
 
 def decide_undo(step: Step, facts: Facts) -> Decision:
@@ -60,21 +98,36 @@ def decide_undo(step: Step, facts: Facts) -> Decision:
 
 
 def apply(context: Context, step: Step, decision: Decision) -> None:
-    if decision.effect != "create_webhook":
+    if decision.effect == "create_parameter":
+        _create_parameter(context, step)
+    elif decision.effect == "create_webhook":
+        _create_webhook(context, step, decision.arguments["address"])
+    else:
         release.apply(context, step, decision)
-        return
+
+
+def _create_parameter(context: Context, step: Step) -> None:
+    body = steering_parameter(step.params, owned=context.owned, deadline=context.traces_deadline)
+    try:
+        context.gateway.create_object(STEERINGS, body, namespace=context.place.namespace)
+    except AlreadyExists:
+        return  # the next look tells whose it is
+
+
+def _create_webhook(context: Context, step: Step, address: str) -> None:
     body = steering_webhook(
         step.params,
         owned=context.owned,
-        address=decision.arguments["address"],
+        address=address,
         ca_bundle=context.place.ca_bundle,
+        deadline=context.traces_deadline,
     )
     try:
         context.gateway.create_object(WEBHOOKS, body)
     except AlreadyExists:
         return  # the next look tells whose it is
     except KubeError as error:
-        raise _without_secret(error, decision.arguments["address"]) from None
+        raise _without_secret(error, address) from None
 
 
 def _without_secret(error: KubeError, address: str) -> KubeError:
