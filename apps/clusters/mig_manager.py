@@ -33,7 +33,8 @@ Configs = Mapping[str, tuple[ConfigEntry, ...]]
 class MigManager:
     """problem: why nothing can be asked of it, "" if it can. uid: of its DaemonSet.
 
-    config_map, key: where the named configurations stand. reboots, stops_clients: its flags
+    config_map, key: where the named configurations stand; held: that ConfigMap itself, {} while it was not
+    read. is_snapped: its pods see the file as it was when they started. reboots, stops_clients: its flags
     WITH_REBOOT and WITH_SHUTDOWN_HOST_GPU_CLIENTS, which make a change one of the whole node.
     """
 
@@ -42,6 +43,8 @@ class MigManager:
     config_map: str = ""
     key: str = ""
     configs: Configs = field(default_factory=dict)
+    held: Json = field(default_factory=dict)
+    is_snapped: bool = False
     reboots: bool = False
     stops_clients: bool = False
 
@@ -59,7 +62,8 @@ def read_manager(gateway: Gateway) -> MigManager:
         return manager
     name = manager.config_map
     try:
-        configs = read_configs(gateway.get_object, name, manager.key)
+        held = gateway.get_object(CONFIG_MAPS, name, namespace=space)
+        configs = configs_of(held, name, manager.key)
     except Forbidden:
         return replace(
             manager,
@@ -68,7 +72,7 @@ def read_manager(gateway: Gateway) -> MigManager:
         )
     except BadMigConfig as error:
         return replace(manager, problem=f"ConfigMap {space}/{name} cannot be read: {error}.")
-    return replace(manager, configs=configs)
+    return replace(manager, configs=configs, held=held or {})
 
 
 def find_manager(daemonsets: Iterable[Json]) -> MigManager:
@@ -81,11 +85,12 @@ def find_manager(daemonsets: Iterable[Json]) -> MigManager:
     containers = pod.get("containers") or []
     values = {one.get("name"): str(one.get("value", "")) for c in containers for one in c.get("env") or []}
     path = values.get("CONFIG_FILE") or USUAL_FILE
-    name = _mounted(pod, containers, dirname(path))
+    name, is_snapped = _mounted(pod, containers, path)
     manager = MigManager(
         uid=str(found["metadata"].get("uid", "")),
         config_map=name,
         key=basename(path),
+        is_snapped=is_snapped,
         reboots=_is_true(values.get("WITH_REBOOT", "")),
         stops_clients=_is_true(values.get("WITH_SHUTDOWN_HOST_GPU_CLIENTS", "")),
     )
@@ -114,11 +119,20 @@ def named_layouts(cluster: Cluster) -> Configs:
 
 def read_configs(get_object: Get, name: str, key: str) -> Configs:
     """Raises BadMigConfig (also where it is gone) and KubeError."""
-    found = get_object(CONFIG_MAPS, name, namespace=settings.MIG_MANAGER_NAMESPACE)
-    text = ((found or {}).get("data") or {}).get(key)
+    return configs_of(get_object(CONFIG_MAPS, name, namespace=settings.MIG_MANAGER_NAMESPACE), name, key)
+
+
+def configs_of(held: Json | None, name: str, key: str) -> Configs:
+    """held: the ConfigMap, None if it is gone. Raises BadMigConfig."""
+    return find_configs(text_of(held, name, key)) or {}
+
+
+def text_of(held: Json | None, name: str, key: str) -> str:
+    """Raises BadMigConfig where there is no such text."""
+    text = ((held or {}).get("data") or {}).get(key)
     if not isinstance(text, str):
         raise BadMigConfig(f"{settings.MIG_MANAGER_NAMESPACE}/{name} has no {key}")
-    return find_configs(text) or {}
+    return text
 
 
 def digest_of(entries: Iterable[ConfigEntry]) -> str:
@@ -150,18 +164,20 @@ def _list(gateway: Gateway, kind: Kind, namespace: str) -> list[Json]:
         raise KubeError(f"{error} Without it nobody knows whether mig-manager is there.") from error
 
 
-def _mounted(pod: Json, containers: list[Json], folder: str) -> str:
-    """Name of the ConfigMap that some container has at this folder."""
+def _mounted(pod: Json, containers: list[Json], path: str) -> tuple[str, bool]:
+    """Name of the ConfigMap that some container has at this file, and whether by a subPath: such a file
+    is never brought up to date."""
+    places = (path, dirname(path))
     mounts = {
-        one.get("name")
+        one.get("name"): bool(one.get("subPath"))
         for container in containers
         for one in container.get("volumeMounts") or []
-        if str(one.get("mountPath", "")).rstrip("/") == folder
+        if str(one.get("mountPath", "")).rstrip("/") in places
     }
     for volume in pod.get("volumes") or []:
         if volume.get("name") in mounts and volume.get("configMap"):
-            return str(volume["configMap"].get("name", ""))
-    return ""
+            return str(volume["configMap"].get("name", "")), mounts[volume["name"]]
+    return "", False
 
 
 def _is_true(text: str) -> bool:

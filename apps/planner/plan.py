@@ -90,6 +90,18 @@ class Reconfiguration:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedLayout:
+    """A configuration of mig-parted that these nodes need and that has no name in the cluster yet.
+
+    name: made from its digest. line: "name: [...]", YAML in flow style, to stand under mig-configs.
+    """
+
+    name: str
+    line: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Preemption:
     """One running pod that gives way to a more important one and gets no new place.
 
@@ -136,6 +148,7 @@ class Plan:
     made free and then given to the gang). unlocked: keys of the pending pods that can start.
     lower_bound: for free-nodes an upper bound on the number of freed nodes, for mig the fewest
     reconfigurations, else the fewest moves that could possibly do it. gap: see spec; 0 when proven optimal.
+    layouts: configurations of mig-parted that are added before a node is cut by them.
     """
 
     goal: Goal
@@ -156,3 +169,4 @@ class Plan:
     waivers: tuple[Waiver, ...] = ()
     preemptions: tuple[Preemption, ...] = ()
     runner_up: Alternative | None = None
+    layouts: tuple[NamedLayout, ...] = ()

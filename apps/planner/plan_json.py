@@ -13,6 +13,7 @@ from apps.planner.plan import (
     Goal,
     HandOver,
     Move,
+    NamedLayout,
     Plan,
     Preemption,
     Reconfiguration,
@@ -42,12 +43,13 @@ def plan_to_dict(plan: Plan) -> dict[str, Any]:
         "waivers": [{**asdict(one), "protections": list(one.protections)} for one in plan.waivers],
         "preemptions": [asdict(one) for one in plan.preemptions],
         "runner_up": _alternative_to_dict(plan.runner_up),
+        "layouts": [{**asdict(one), "nodes": list(one.nodes)} for one in plan.layouts],
     }
 
 
 def plan_from_dict(data: Mapping[str, Any]) -> Plan:
     """Raises KeyError or TypeError when the data is not a plan of ours. Older bodies know neither
-    preemptions nor a runner-up."""
+    preemptions nor a runner-up nor layouts."""
     return Plan(
         goal=Goal(data["goal"]),
         moves=tuple(Move(**move) for move in data["moves"]),
@@ -67,6 +69,9 @@ def plan_from_dict(data: Mapping[str, Any]) -> Plan:
         waivers=tuple(waiver_from_dict(one) for one in data.get("waivers", ())),
         preemptions=tuple(Preemption(**one) for one in data.get("preemptions", ())),
         runner_up=_alternative_from_dict(data.get("runner_up")),
+        layouts=tuple(
+            NamedLayout(**{**one, "nodes": tuple(one["nodes"])}) for one in data.get("layouts", ())
+        ),
     )
 
 
@@ -80,12 +85,12 @@ def plan_to_answer(plan: Plan, seconds: float) -> dict[str, Any]:
     return {**answer, "seconds": round(seconds, 3)}
 
 
-def _alternative_to_dict(one: Alternative | None) -> dict[str, Any] | None:
-    return None if one is None else {**asdict(one), "nodes": list(one.nodes)}
-
-
 def waiver_from_dict(data: Mapping[str, Any]) -> Waiver:
     return Waiver(**{**data, "protections": tuple(data["protections"])})
+
+
+def _alternative_to_dict(one: Alternative | None) -> dict[str, Any] | None:
+    return None if one is None else {**asdict(one), "nodes": list(one.nodes)}
 
 
 def _alternative_from_dict(data: Mapping[str, Any] | None) -> Alternative | None:

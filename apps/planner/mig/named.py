@@ -71,13 +71,19 @@ def _touched(told: set[int], present: Layouts, wanted: Layouts) -> frozenset[int
 
 
 def entry_to_add(present: Layouts, wanted: Layouts, taken: Iterable[str]) -> str:
-    """The line of YAML to add under `mig-configs` where no configuration fits. It is silent about GPUs in
-    MIG mode that would be cleared for nothing."""
+    """The line of YAML to add under `mig-configs` where no configuration fits."""
+    told = told_to_add(present, wanted)
+    name = _untaken(name_layouts(told), set(taken))
+    return f"{name}: {write_entries(told, is_all=len(told) == len(wanted))}"
+
+
+def told_to_add(present: Layouts, wanted: Layouts) -> Layouts:
+    """What a configuration of its own says of a node's GPUs. It is silent about GPUs in MIG mode that would
+    be cleared for nothing."""
     changed = changed_gpus(present, wanted)
-    told: dict[int, Mapping[str, int]] = dict(wanted)
-    if _touched(set(wanted), present, wanted) != changed:
-        told = {index: counts for index, counts in wanted.items() if index in changed or not counts}
-    return _write_entry(told, _untaken(name_layouts(told), set(taken)), is_all=len(told) == len(wanted))
+    if _touched(set(wanted), present, wanted) == changed:
+        return wanted
+    return {index: counts for index, counts in wanted.items() if index in changed or not counts}
 
 
 def _untaken(name: str, taken: Collection[str]) -> str:
@@ -162,15 +168,17 @@ def name_layouts(layouts: Layouts) -> str:
     return ("-".join(words) or "all-disabled")[:63].strip("-.")
 
 
-def _write_entry(layouts: Layouts, name: str, *, is_all: bool) -> str:
-    """In flow style, so that it is one line."""
+def write_entries(layouts: Layouts, *, is_all: bool, filters: Collection[str] = ()) -> str:
+    """In flow style, so that it is one line. filters: PCI ids of the cards that are meant, () for all."""
+    listed = ", ".join(f'"{one}"' for one in sorted(filters))
+    meant = f"device-filter: [{listed}], " if listed else ""
     parts = []
     for counts, indexes in _group(layouts):
         devices = "all" if is_all and len(indexes) == len(layouts) else f"[{', '.join(map(str, indexes))}]"
         devices_part = f"devices: {devices}, mig-enabled: {'true' if counts else 'false'}"
         numbers = ", ".join(f'"{profile}": {number}' for profile, number in counts)
-        parts.append("{" + devices_part + (f", mig-devices: {{{numbers}}}" if counts else "") + "}")
-    return f"{name}: [{', '.join(parts)}]"
+        parts.append("{" + meant + devices_part + (f", mig-devices: {{{numbers}}}" if counts else "") + "}")
+    return f"[{', '.join(parts)}]"
 
 
 def _group(layouts: Layouts) -> list[tuple[tuple[tuple[str, int], ...], list[int]]]:

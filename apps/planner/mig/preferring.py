@@ -1,4 +1,4 @@
-"""Among equal GPUs of a node, those that a named configuration of mig-parted cuts; else the line to add.
+"""Among equal GPUs of a node, those that a named configuration of mig-parted cuts; else one is made.
 
 Which of a node's idle GPUs is cut makes no difference to a plan, but a layout must have a name before it can
 be applied. Not in here: which layouts a plan needs (planning).
@@ -19,13 +19,13 @@ from apps.planner.mig.named import (
     Entry,
     Layouts,
     changed_gpus,
-    entry_to_add,
     find_named,
     present_layouts,
     told_layouts,
     wanted_layouts,
 )
-from apps.planner.plan import Plan, Reconfiguration
+from apps.planner.mig.naming import merge_layouts, name_layout
+from apps.planner.plan import NamedLayout, Plan, Reconfiguration
 from apps.planner.snapshot import Snapshot
 
 Idle = Callable[[], frozenset[tuple[str, int]]]
@@ -34,23 +34,25 @@ Change = tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]]
 
 
 def prefer_named(snapshot: Snapshot, plan: Plan, configs: Configs) -> Plan:
-    """The same plan on other GPUs of the same nodes where only those have a name. Nothing is known
-    without configs: then the plan is given back as it is."""
+    """The same plan on other GPUs of the same nodes where only those have a name; where none has, with a
+    configuration to be added. Nothing is known without configs: then the plan is given back as it is."""
     if not configs:
         return plan
     nodes: dict[str, list[Reconfiguration]] = {}
     for one in plan.reconfigurations:
         nodes.setdefault(one.node, []).append(one)
-    notes: list[str] = []
+    made: list[NamedLayout] = []
     idle = cache(lambda: idle_gpus(snapshot))
     chosen: dict[int, Reconfiguration] = {}
     for name, cuts in nodes.items():
         found = _prefer(idle, snapshot.nodes[name], cuts, configs)
         if found is None:
-            notes.append(_line_to_add(snapshot.nodes[name], cuts, configs))
+            made.append(name_layout(snapshot.nodes[name], cuts))
         chosen |= {one.order: one for one in found or cuts}
     ordered = tuple(chosen[order] for order in sorted(chosen))
-    return replace(plan, reconfigurations=ordered, relaxed=(*plan.relaxed, *notes))
+    layouts = merge_layouts(made)
+    notes = [_tell_made(one) for one in layouts]
+    return replace(plan, reconfigurations=ordered, relaxed=(*plan.relaxed, *notes), layouts=layouts)
 
 
 def _prefer(
@@ -108,6 +110,6 @@ def _change(before: Mapping[str, int], after: Mapping[str, int]) -> Change:
     return tuple(sorted(before.items())), tuple(sorted(after.items()))
 
 
-def _line_to_add(node: Node, cuts: Sequence[Reconfiguration], configs: Configs) -> str:
-    line = entry_to_add(present_layouts(node), wanted_layouts(node, cuts), configs)
-    return f"{node.name} needs a named configuration that is not there yet. Add under mig-configs: {line}"
+def _tell_made(one: NamedLayout) -> str:
+    where = f"{', '.join(one.nodes[:3])}{f' and {len(one.nodes) - 3} more' if len(one.nodes) > 3 else ''}"
+    return f"no named configuration cuts {where} so: {one.name} is added to mig-manager's ConfigMap first"

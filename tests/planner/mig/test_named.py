@@ -9,6 +9,7 @@ from apps.planner.mig.named import entry_to_add, find_named, present_layouts, re
 from apps.planner.mig.planning import plan_mig
 from apps.planner.mig.preferring import prefer_named
 from apps.planner.plan import Reconfiguration
+from apps.planner.plan_json import plan_from_dict, plan_to_dict
 from apps.planner.verification import check_plan
 from tests.planner.mig.drawing import mig_cluster, wanting
 
@@ -152,5 +153,10 @@ def test_of_equal_idle_gpus_the_ones_with_a_named_layout_are_cut():
     assert found.relaxed == plan.relaxed
     used = prefer(plan, snapshot, second.replace("[2]", "[3]"))
     assert [one.index for one in used.reconfigurations] == [1]
-    assert "n1 needs a named configuration that is not there yet" in used.relaxed[-1]
+    (made,) = used.layouts
+    assert made.name in used.relaxed[-1]
+    assert plan_from_dict(plan_to_dict(used)) == used
+    added = find_configs("version: v1\nmig-configs:\n  " + made.line)
+    wanted = wanted_layouts(snapshot.nodes["n1"], used.reconfigurations)
+    assert find_named(added, present_layouts(snapshot.nodes["n1"]), wanted, A40)[0] == made.name
     assert prefer_named(snapshot, plan, {}) == plan
