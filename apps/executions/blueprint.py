@@ -15,6 +15,7 @@ from typing import Any
 
 from apps.executions import names
 from apps.executions.states import StepKind
+from apps.planner.inventory import Pod
 from apps.planner.plan import Goal, Move, Plan, Preemption
 from apps.planner.resources import asks_gpu, is_device_resource
 from apps.planner.snapshot import Snapshot
@@ -134,6 +135,7 @@ def _move_params(move: Move, picture: Snapshot, owned: str) -> dict[str, Any]:
         "devices": {name: amount for name, amount in pod.requests.items() if is_device_resource(name)},
         "priority": pod.priority,
         "gang": pod.gang,
+        "gang_needs": _gang_needs(pod, picture),
         "pool": picture.nodes[move.source].pool,
         "workload": f"{pod.namespace}/{picture.workload_name(pod)}",
         "workload_uid": pod.workload,
@@ -144,6 +146,11 @@ def _move_params(move: Move, picture: Snapshot, owned: str) -> dict[str, Any]:
         "steering": steering,
         "webhook": names.webhook_name(steering),
     }
+
+
+def _gang_needs(pod: Pod, picture: Snapshot) -> int:
+    gang = picture.gangs.get(pod.gang)
+    return gang.min_members if gang is not None else 0
 
 
 def _preemption_steps(one: Preemption, plan: Plan, picture: Snapshot) -> list[StepDraft]:
@@ -160,6 +167,7 @@ def _preemption_steps(one: Preemption, plan: Plan, picture: Snapshot) -> list[St
         "requests": dict(pod.requests),
         "priority": pod.priority,
         "gang": pod.gang,
+        "gang_needs": 0,
         "pool": picture.nodes[one.node].pool,
         "workload": f"{pod.namespace}/{picture.workload_name(pod)}",
         "workload_uid": pod.workload,

@@ -53,6 +53,14 @@ OF_EXECUTIONS = (
         (Way.RESUME, Way.CANCEL, Way.ROLL_BACK),
     ),
     Cause(
+        "gang-in-part",
+        "A gang was left short of members",
+        "Everything of ours is given back, but a gang of which this execution evicted members has fewer Ready "
+        "ones than it needs, so it does not work.",
+        "See why the missing member does not start. Then cancel or roll back once more, which closes this.",
+        (Way.CANCEL, Way.ROLL_BACK),
+    ),
+    Cause(
         "execution-deadline",
         "Its own deadline has passed",
         "It was cancelled by itself, so that nothing of ours stays past its time.",

@@ -21,6 +21,7 @@ from apps.executions.models import Step
 from apps.executions.outlook import as_sentence, tell_outlook
 from apps.executions.states import ExecutionState, StepKind, StepState
 from apps.executions.stepping import NeedsPerson, advance_each, reload, settle_eviction, undo_step
+from apps.executions.whole_gangs import is_settling, tell_broken_gangs
 
 
 def land(context: Context) -> bool:
@@ -71,8 +72,7 @@ def _drop(context: Context, steps: list[Step]) -> None:
 def _undo_last(context: Context) -> bool:
     steps = steps_to_undo(Ledger(context.steps))
     if not steps:
-        _close(context)
-        return True
+        return _close(context)
     fresh = [step for step in steps if step.state != StepState.COMPENSATING]
     for step in fresh:
         ledger.record_undo(context.lease, step)
@@ -91,7 +91,31 @@ def _undo_last(context: Context) -> bool:
     return moved
 
 
-def _close(context: Context) -> None:
+def _close(context: Context) -> bool:
+    """False while it waits: of a gang that it left short a person is told before it ends."""
+    told = _tell_of_gangs(context)
+    if told is None:
+        _end(context)
+    return told is None or told
+
+
+def _tell_of_gangs(context: Context) -> bool | None:
+    """None if it may end, False while replacements may still come, True once a person is told."""
+    execution = context.execution
+    broken = [] if execution.outcome.get("gangs_told") else tell_broken_gangs(context)
+    if not broken:
+        return None
+    if is_settling(context.steps, context):
+        return False
+    words = f"{' '.join(broken)} Help it to its place; then cancel or roll back once more to close this."
+    outcome = {**execution.outcome, "gangs_told": broken}
+    ledger.move_execution(
+        context.lease, ExecutionState.NEEDS_HUMAN, words, outcome=outcome, cause="gang-in-part"
+    )
+    return True
+
+
+def _end(context: Context) -> None:
     execution = context.execution
     kinds = (StepKind.EVICT_POD, StepKind.PREEMPT_POD)
     gone = [step for step in context.steps if step.kind in kinds]

@@ -1,8 +1,10 @@
 """A protected pod moves only with a waiver that names it, each protection and why, and that was approved."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from apps.audit.models import AuditEntry
 from apps.kube.gateway import DEPLOYMENTS, NAMESPACES, NODES, PODS, REPLICASETS
@@ -168,7 +170,9 @@ def test_from_the_wish_to_the_approval_and_an_edit_voids_it():
     plan.refresh_from_db()
     assert plan.state == PlanState.DRAFT
     assert open_plan(current_version(plan)).moves == ()
-    Plan.objects.filter(pk=plan.pk).update(state=PlanState.PROPOSED)
+    Plan.objects.filter(pk=plan.pk).update(
+        state=PlanState.PROPOSED, expires_at=timezone.now() + timedelta(hours=1)
+    )
     with pytest.raises(DigestMismatch):
         approve(plan, ben, digest=before)
 
