@@ -5,7 +5,7 @@ after each one every safety rule is asserted.
     .venv/bin/python -m benchmarks.random_executions --seed 7 --first 41 --executions 1   # one again
 
 Clusters, faults, kills and decisions are drawn from --seed and the number of the execution; how they meet in
-time is the machine's. Exit status 1 if a rule was violated or an execution was left without end or explanation.
+time is the machine's. Exit status 1 if a rule was violated or an execution was left without end or reason.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ class Result:
     kind: str
     goal: str
     outcome: str = ""
+    reason: str = ""
     seconds: float = 0.0
     kills: int = 0
     faults: dict[str, int] = field(default_factory=dict)
@@ -144,6 +145,8 @@ def _tell(one: Result) -> None:
     faults = sum(one.faults.values())
     words = f"{one.number:4} {one.kind:10} {one.goal:10} {one.outcome:12} {one.seconds:5.1f} s"
     print(f"{words} {faults:3} faults {one.kills:2} kills  {' '.join(one.decisions)}", flush=True)
+    if one.outcome == "failed":
+        print(f"     {one.reason[:160]}", flush=True)
     for told in one.violations:
         print(f"     VIOLATION {told}", flush=True)
     if one.violations:

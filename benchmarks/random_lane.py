@@ -173,6 +173,7 @@ class Run:
             for worker in self.workers:
                 self._kill(worker)
         self.result.outcome = str(self._state())
+        self.result.reason = Execution.objects.get(pk=self.execution.pk).state_reason
         self.result.faults = dict(self.trouble.done)
         self._judge()
         self.result.seconds = time.monotonic() - began

@@ -195,13 +195,22 @@ def invariant_14_no_member_of_a_gang_is_let_in_alone(records: Records) -> Violat
     for execution in records.executions:
         steps, events = records.of(execution)
         shared = [step for step in steps if step.kind == "hand_over" and step.state != "superseded"]
-        missing = {step.id for step in shared if step.params.get("is_cordoned")}
-        for event in events:
-            if event.effect == "taint" and event.state == "issued":
-                missing.discard(event.step)
-            if event.effect == "tolerate" and event.state == "issued" and missing and len(shared) > 1:
-                yield f"execution {execution.id} let a pod in while {len(missing)} nodes were not kept"
+        missing = {step.params["node"] for step in shared if step.params.get("is_cordoned")}
+        spaces = {space for step in shared for space in step.params.get("namespaces", ())}
+        began, ended = (events[0].at, events[-1].at) if events else (0.0, 0.0)
+        for call in _writes(records) if len(shared) > 1 else []:
+            if not began <= call.at <= ended:
+                continue
+            if call.kind == "nodes" and _names_held(call, "taints"):
+                missing.discard(call.name)
+            if call.kind == "pods" and call.namespace in spaces and _names_held(call, "tolerations"):
+                if missing:
+                    yield f"{call.path} was let in while {', '.join(sorted(missing))} was not kept"
                 return
+
+
+def _names_held(call: Call, key: str) -> bool:
+    return any(one.get("key") == HELD for one in call.spec.get(key) or [])
 
 
 def invariant_17_a_replacement_is_what_it_was_taken_for(records: Records) -> Violations:

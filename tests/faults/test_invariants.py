@@ -91,6 +91,11 @@ CALLS = [
     Call(4.6, "POST", HOLD, 201, {"metadata": {"name": "hold-7-ab-1"}}),
     list_pods(5.8),
     eviction(6.1),
+    Call(8.1, "PATCH", NODE, 200, guarded(spec={"taints": [{"key": HELD}]})),
+    Call(9.1, "PATCH", "/api/v1/nodes/node-c", 200, guarded("uid-node-c", spec={"taints": [{"key": HELD}]})),
+    Call(
+        10.1, "PATCH", "/api/v1/namespaces/q/pods/w", 200, guarded("w", spec={"tolerations": [{"key": HELD}]})
+    ),
     uncordon(11.2),
 ]
 GOOD = Records(
@@ -101,8 +106,8 @@ GOOD = Records(
             "7-ab",
             "succeeded",
             {"uid-lora": "ml/lora"},
-            {"node-a": "uid-node-a", "node-b": "uid-node-b"},
-            frozenset({"ml"}),
+            {"node-a": "uid-node-a", "node-b": "uid-node-b", "node-c": "uid-node-c"},
+            frozenset({"ml", "q"}),
             cordoned_before=frozenset({"node-b"}),
             outcome={"not_undone": ["ml/lora"]},
         )
@@ -176,7 +181,7 @@ VIOLATIONS = [
     (11, replace(GOOD, calls=CALLS[4:5], steps=[], events=[])),
     (12, with_events(*WALK[:11], (0, "paused", ""), *WALK[11:])),
     (13, moved(4, before=3)),
-    (14, moved(6, before=7)),
+    (14, without_call(8)),
     (17, replace(GOOD, pods=[pod("lora-2", "uid-new", "node-c")])),
     (17, replace(GOOD, pods=[pod("lora-2", "uid-new", "node-b", owner="another")])),
     (17, replace(GOOD, pods=[pod("lora-2", "uid-new", "node-b", created="1970-01-01T00:00:02Z")])),
