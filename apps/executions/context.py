@@ -13,83 +13,10 @@ from typing import Any
 from django.conf import settings
 
 from apps.executions import names
+from apps.executions.leased_gateway import LeasedGateway
 from apps.executions.locks import Lease
 from apps.executions.models import Execution, Step
 from apps.executions.states import StepKind
-from apps.kube.gateway import Gateway, Json, Kind
-from apps.kube.object_store import KeptObject, list_kept
-
-REQUESTS_PER_CALL = 3
-"""The door proves the cluster's identity and looks before a delete: up to so many requests a call."""
-
-
-def seconds_per_call() -> float:
-    """How long one call through the door may take at most."""
-    return REQUESTS_PER_CALL * float(settings.KUBE_CONNECT_SECONDS + settings.KUBE_READ_SECONDS)
-
-
-class LeasedGateway:
-    """The door to Kubernetes, shut as soon as the lease could run out during a request.
-
-    Before a write the database is asked, by its clock: a machine that was suspended knows no better."""
-
-    def __init__(self, gateway: Gateway, lease: Lease) -> None:
-        self._gateway = gateway
-        self._lease = lease
-        self._seconds = seconds_per_call()
-
-    def get_object(self, kind: Kind, name: str, *, namespace: str | None = None) -> Json | None:
-        self._lease.ensure(self._seconds)
-        return self._gateway.get_object(kind, name, namespace=namespace)
-
-    def list_objects(
-        self,
-        kind: Kind,
-        *,
-        namespace: str | None = None,
-        label_selector: str = "",
-        field_selector: str = "",
-    ) -> list[Json]:
-        self._lease.ensure(self._seconds)
-        return self._gateway.list_objects(
-            kind, namespace=namespace, label_selector=label_selector, field_selector=field_selector
-        ).objects
-
-    def list_kept(self, kind: Kind) -> list[KeptObject]:
-        return list_kept(self._gateway, kind, before_each=lambda: self._lease.ensure(self._seconds))
-
-    def create_object(self, kind: Kind, body: Json, *, namespace: str | None = None) -> Json:
-        self._lease.renew()
-        return self._gateway.create_object(kind, body, namespace=namespace)
-
-    def would_create(self, kind: Kind, body: Json, *, namespace: str | None = None) -> Json:
-        """What the object would look like; by dry run, so nothing is created."""
-        self._lease.ensure(self._seconds)
-        return self._gateway.create_object(kind, body, namespace=namespace, dry_run=True)
-
-    def patch_object(
-        self,
-        kind: Kind,
-        name: str,
-        body: Json,
-        *,
-        namespace: str | None = None,
-        subresource: str = "",
-        strategic: bool = False,
-    ) -> Json:
-        self._lease.renew()
-        return self._gateway.patch_object(
-            kind, name, body, namespace=namespace, subresource=subresource, strategic=strategic
-        )
-
-    def delete_own_object(self, kind: Kind, name: str, *, uid: str, namespace: str | None = None) -> None:
-        self._lease.renew()
-        self._gateway.delete_own_object(kind, name, uid=uid, namespace=namespace)
-
-    def evict_pod(self, namespace: str, name: str, *, uid: str, dry_run: bool = False) -> None:
-        """Never with a grace period: the pod's own stands."""
-        self._lease.renew()
-        self._gateway.evict_pod(namespace, name, uid=uid, dry_run=dry_run)
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,8 @@ def look_at_node(context: Context, step: Step) -> Facts:
     limits = read_limits()
     if node is None or uid(node) != params["node_uid"]:
         return Facts(None, read_mig_labels({}), context.now, limits)
-    raw = context.gateway.list_objects(PODS, field_selector=f"spec.nodeName={params['node']}")
+    on_node = f"spec.nodeName={params['node']}"
+    raw = context.gateway.list_objects(PODS, field_selector=on_node, fresh=True)
     picture = build_snapshot("", {NODES: [node], PODS: raw}, context.now.timestamp())
     users = find_users_of(picture, params)
     is_unsent = "relabel" not in step.observed.get("sent", [])

@@ -11,7 +11,7 @@ from apps.accounts.errors import NotVisible
 from apps.accounts.queries import clusters_visible_to
 from apps.clusters.models import Cluster
 from apps.executions.models import Claim, DryRun, Execution, Steering, Step, StepEvent
-from apps.executions.states import TERMINAL, StepState
+from apps.executions.states import TERMINAL, ExecutionState, StepState
 from apps.plans.models import Plan, PlanVersion
 from apps.plans.states import PlanState
 
@@ -56,6 +56,12 @@ def open_executions() -> QuerySet[Execution]:
     """Those that no runner has looked at for longest come first."""
     longest_unseen = F("visited_at").asc(nulls_first=True)
     return Execution.objects.exclude(state__in=TERMINAL).order_by(longest_unseen, "pk")
+
+
+def is_another_open(execution: Execution) -> bool:
+    """Whether any other one may need a worker for longer than a look."""
+    standing = (ExecutionState.PAUSED, ExecutionState.NEEDS_HUMAN)
+    return open_executions().exclude(pk=execution.pk).exclude(state__in=standing).exists()
 
 
 def steps_of(execution: Execution) -> QuerySet[Step]:

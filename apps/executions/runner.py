@@ -17,11 +17,12 @@ from django.conf import settings
 from apps.accounts.queries import may
 from apps.clusters.errors import ConnectionFailed
 from apps.clusters.gateways import open_gateway
-from apps.executions import ledger, locks, names
+from apps.executions import ledger, locks, names, queries
 from apps.executions.blueprint import draft_steps
-from apps.executions.context import Context, LeasedGateway, read_place
+from apps.executions.context import Context, read_place
 from apps.executions.errors import HeldByPolicy, LostLease, WrongState
 from apps.executions.flow import Ledger, is_finished, is_relaying, steps_to_run
+from apps.executions.leased_gateway import LeasedGateway
 from apps.executions.models import Execution
 from apps.executions.openings import begin_running
 from apps.executions.outlook import as_sentence, tell_outlook
@@ -33,6 +34,7 @@ from apps.executions.states import TERMINAL, ExecutionState
 from apps.executions.stepping import NeedsPerson, Unreliable, advance_each
 from apps.executions.undoing import cancel, roll_back
 from apps.executions.verifying import verify_outcome
+from apps.executions.watched import Sight, open_sight
 from apps.kube.errors import KubeError
 from apps.kube.gateway import Gateway
 from apps.plans import queries as plans
@@ -46,10 +48,11 @@ CAN_END = (State.RUNNING, State.PAUSED, State.NEEDS_HUMAN, State.VERIFYING)
 ASK_ANEW = "Ask for a new plan."
 
 
-def advance(execution_id: int, *, seconds: float | None = None) -> bool:
+def advance(execution_id: int, *, seconds: float | None = None, stays: bool = False) -> bool:
     """Stay with one execution while it moves, at most `seconds`. False if another runner has it, or it ended.
 
     Where it only waits for the cluster the visit ends soon, so that no worker is kept: the timer comes back.
+    stays: while it is the only execution that wants a worker, go on waiting for the cluster's news instead.
     Call it as often as you like, from anywhere.
     """
     owner = f"{socket.gethostname()}:{os.getpid()}"
@@ -58,7 +61,7 @@ def advance(execution_id: int, *, seconds: float | None = None) -> bool:
         return False
     limit = time.monotonic() + (settings.EXECUTION_VISIT_SECONDS if seconds is None else seconds)
     try:
-        _visit(lease, limit)
+        _visit(lease, limit, stays=stays)
     except LostLease as error:
         log.warning("left to another runner", execution=execution_id, reason=str(error))
     except ConnectionFailed as error:
@@ -84,23 +87,24 @@ def _end_untouched(lease: locks.Lease, reason: str) -> None:
         ledger.move_execution(lease, ended, words.strip(), cause="cluster-unreadable")
 
 
-def _visit(lease: locks.Lease, limit: float) -> None:
+def _visit(lease: locks.Lease, limit: float, *, stays: bool) -> None:
     gateway = open_gateway(_load(lease).plan.cluster)
+    sight = open_sight(gateway)
     requests = RequestLog(lease)
     gateway.observe(requests.note)
     try:
-        _turn_until(lease, gateway, limit, requests)
+        _turn_until(lease, sight, limit, requests, stays=stays)
     finally:
-        gateway.close()
+        sight.close()
 
 
-def _turn_until(lease: locks.Lease, gateway: Gateway, limit: float, requests: RequestLog) -> None:
+def _turn_until(lease: locks.Lease, sight: Sight, limit: float, requests: RequestLog, *, stays: bool) -> None:
     moved_at = time.monotonic()
     while True:
         lease.ensure(lease.seconds / 2)
         execution = _load(lease)
         try:
-            moved = _turn(lease, execution, gateway)
+            moved = _turn(lease, execution, sight)
         except WrongState as error:
             log.info("a person decided meanwhile", execution=execution.pk, reason=str(error))
             moved = True
@@ -111,13 +115,19 @@ def _turn_until(lease: locks.Lease, gateway: Gateway, limit: float, requests: Re
             requests.write()
         now = time.monotonic()
         moved_at = now if moved else moved_at
-        is_idle = now - moved_at > settings.EXECUTION_IDLE_SECONDS
-        if execution.state in TERMINAL or now > limit or is_idle:
+        is_over = now > limit or now - moved_at > settings.EXECUTION_IDLE_SECONDS
+        if execution.state in TERMINAL or (is_over and not (stays and _may_stay(execution, now - limit))):
             return
         if not moved:
             if execution.state in (State.PAUSED, State.NEEDS_HUMAN):
                 return
-            time.sleep(settings.EXECUTION_POLL_SECONDS)
+            sight.wait(settings.EXECUTION_POLL_SECONDS)
+
+
+def _may_stay(execution: Execution, overtime: float) -> bool:
+    """Nobody else needs this worker, and the visit is not so long that a broker would think it lost."""
+    longest = settings.EXECUTION_LONG_VISIT_SECONDS - settings.EXECUTION_VISIT_SECONDS
+    return overtime < longest and not queries.is_another_open(execution)
 
 
 def _load(lease: locks.Lease) -> Execution:
@@ -125,13 +135,13 @@ def _load(lease: locks.Lease) -> Execution:
     return rows.get(pk=lease.execution_id)
 
 
-def _turn(lease: locks.Lease, execution: Execution, gateway: Gateway) -> bool:
+def _turn(lease: locks.Lease, execution: Execution, sight: Sight) -> bool:
     """One pass over what may be looked at. True if anything changed."""
     kept = keep_to_policy(lease, execution)
     if kept is not None:
         return kept
     if execution.state in (State.QUEUED, State.PREFLIGHT):
-        return _prepare(lease, execution, gateway)
+        return _prepare(lease, execution, sight.gateway)
     now = ledger.database_time()
     steps = list(execution.steps.all())
     overdue = execution.deadline_at is not None and now > execution.deadline_at
@@ -140,7 +150,9 @@ def _turn(lease: locks.Lease, execution: Execution, gateway: Gateway) -> bool:
             lease, State.CANCELLING, "The deadline of the execution has passed.", cause="execution-deadline"
         )
         return True
-    context = Context(LeasedGateway(gateway, lease), lease, execution, steps, now, read_place())
+    sight.follow(steps)
+    door = LeasedGateway(sight.gateway, lease, sight.view)
+    context = Context(door, lease, execution, steps, now, read_place())
     turns: dict[str, Callable[[Context], bool]] = {
         State.RUNNING: _run,
         State.PAUSED: stand,

@@ -14,6 +14,7 @@ import structlog
 from django.conf import settings
 
 from apps.executions import ledger, permission
+from apps.executions.budget_waits import wait_for_budget
 from apps.executions.context import Context, is_late, step_seconds
 from apps.executions.decisions import Decision, Verdict, blocked, stop
 from apps.executions.errors import ExecutionError
@@ -148,6 +149,9 @@ def _act(context: Context, step: Step, decision: Decision, during: Collection[st
             ),
         )
         return True
+    waits = wait_for_budget(context, step) if decision.effect == "evict" else None
+    if waits is not None:
+        return _stay_blocked(context, step, waits)
     seconds = step_seconds(step.kind)
     instead = permission.record_intent(context, step, decision, during=during, seconds=seconds)
     if instead is not None:
@@ -199,6 +203,14 @@ def _wait_for_budget(context: Context, step: Step, error: kube.BudgetExhausted) 
     if is_late(step, context.now):
         decision = _too_late(step, decision)
     _record(context, step, decision, was_refused=True)
+
+
+def _stay_blocked(context: Context, step: Step, decision: Decision) -> bool:
+    """Nothing was sent. Written once, not at every look."""
+    late = is_late(step, context.now)
+    if step.state == StepState.BLOCKED and step.reason == decision.reason and not late:
+        return False
+    return _record(context, step, _too_late(step, decision) if late else decision)
 
 
 def _too_late(step: Step, decision: Decision) -> Decision:

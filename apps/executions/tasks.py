@@ -1,7 +1,10 @@
 """What workers do for executions. Thin shells: what is known stands in the rows, a message only wakes."""
 
+import time
+
 import structlog
 from celery import shared_task
+from django.conf import settings
 
 from apps.clusters.errors import ConnectionFailed
 from apps.executions import queries, runner
@@ -20,7 +23,10 @@ log = structlog.get_logger(__name__)
 @shared_task
 def advance_execution(execution_id: int) -> None:
     """Look at one execution. A lost, late or repeated message does no harm."""
-    runner.advance(execution_id)
+    limit = time.monotonic() + settings.EXECUTION_VISIT_SECONDS
+    if runner.advance(execution_id, stays=True) and time.monotonic() > limit:
+        # It was moving when its visit ended: the timer need not be waited for.
+        wake_worker("apps.executions.tasks.advance_execution", execution_id)
 
 
 @shared_task
@@ -30,7 +36,7 @@ def reconcile_executions() -> None:
     for execution_id in ids[1:]:
         wake_worker("apps.executions.tasks.advance_execution", execution_id)
     for execution_id in ids[:1]:
-        runner.advance(execution_id)
+        advance_execution(execution_id)
 
 
 @shared_task

@@ -94,6 +94,16 @@ class WatchEvent:
     type: str
     object: Json
 
+    @property
+    def revision(self) -> str:
+        return str((self.object.get("metadata") or {}).get("resourceVersion") or "")
+
+    @property
+    def ends_list(self) -> bool:
+        """The bookmark after which a watch that began with the list goes on with changes."""
+        annotations = (self.object.get("metadata") or {}).get("annotations") or {}
+        return self.type == "BOOKMARK" and annotations.get("k8s.io/initial-events-end") == "true"
+
 
 class Gateway(Protocol):
     """Time-outs: connect 3 s, read 10 s unless settings say otherwise."""
@@ -113,12 +123,27 @@ class Gateway(Protocol):
         field_selector: str = "",
     ) -> ObjectList: ...
 
-    def list_reduced(self, kind: Kind, reduce: Callable[[Json], Kept]) -> tuple[list[Kept], str]:
+    def list_reduced(
+        self, kind: Kind, reduce: Callable[[Json], Kept], *, namespace: str | None = None
+    ) -> tuple[list[Kept], str]:
         """All objects of a kind as `reduce` leaves them, page by page, so that the whole list is never in
         memory at once; and the revision that a watch goes on from."""
 
-    def watch(self, kind: Kind, *, resource_version: str, seconds: int) -> Iterator[WatchEvent]:
-        """One watch request. Raises Expired on 410; ends when the server ends it."""
+    def watch(
+        self,
+        kind: Kind,
+        *,
+        resource_version: str,
+        seconds: int,
+        namespace: str | None = None,
+        begins_with_list: bool = False,
+        silence_seconds: float | None = None,
+    ) -> Iterator[WatchEvent]:
+        """One watch request. Raises Expired on 410; ends when the server ends it.
+
+        begins_with_list: all objects come first as ADDED, as of now (resource_version is left out), then a
+        bookmark that `ends_list`. Raises Invalid where the server cannot do that (before 1.34).
+        silence_seconds: give it up after so long without even a bookmark; None: as the gateway was told."""
 
     def get_object(self, kind: Kind, name: str, *, namespace: str | None = None) -> Json | None:
         """None if there is no such object."""
@@ -141,9 +166,14 @@ class Gateway(Protocol):
     ) -> Json:
         """Merge patch (or strategic merge). Put metadata.resourceVersion (and uid) in `body` to guard it."""
 
-    def delete_own_object(self, kind: Kind, name: str, *, uid: str, namespace: str | None = None) -> None:
+    def delete_own_object(
+        self, kind: Kind, name: str, *, uid: str, namespace: str | None = None, seen: Json | None = None
+    ) -> None:
         """Delete something this console made: refused unless it carries our label
-        `defrag.gpu.internal/owned`. Gone already is fine; another UID raises Conflict."""
+        `defrag.gpu.internal/owned`. Gone already is fine; another UID raises Conflict.
+
+        seen: the object as it was read just before; then it is not read again, and a change since then raises
+        Conflict."""
 
     def evict_pod(
         self, namespace: str, name: str, *, uid: str, grace_seconds: int | None = None, dry_run: bool = False

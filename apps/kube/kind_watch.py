@@ -8,10 +8,10 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from apps.kube import errors
-from apps.kube.gateway import Gateway, Kind
+from apps.kube.gateway import Gateway, Kind, WatchEvent
 from apps.kube.object_store import KeptObject, ObjectStore
 
 FIRST_PAUSE_SECONDS = 0.5
@@ -23,6 +23,9 @@ class KindWatch:
     """is_optional: a cluster without this kind is in order (404 is no problem).
 
     retry_seconds: pause after "no permission" or "no such kind", which time seldom mends.
+    namespace: only the objects there. store: where they are kept. streams_list: have the watch begin with the
+    list, which is one request instead of two; where the server cannot do that, it lists.
+    heard_at: monotonic time of the last sign of life of the stream, bookmarks included.
     """
 
     def __init__(
@@ -34,15 +37,23 @@ class KindWatch:
         watch_seconds: int = 270,
         retry_seconds: float = 30.0,
         is_optional: bool = False,
+        namespace: str | None = None,
+        store: ObjectStore | None = None,
+        streams_list: bool = False,
+        silence_seconds: float | None = None,
     ) -> None:
         self.kind = kind
+        self._namespace = namespace
+        self._streams_list = streams_list
+        self._silence_seconds = silence_seconds
+        self.heard_at = time.monotonic()
         self._served = kind
         self._gateway = gateway
         self._on_change = on_change
         self._watch_seconds = watch_seconds
         self._retry_seconds = retry_seconds
         self._is_optional = is_optional
-        self._store = ObjectStore(kind)
+        self._store = store or ObjectStore(kind)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._follow, name=f"watch-{kind.plural}", daemon=True)
         self._pause = FIRST_PAUSE_SECONDS
@@ -67,7 +78,7 @@ class KindWatch:
     def _follow(self) -> None:
         while not self._stopping.is_set():
             try:
-                self._watch_from(self._list())
+                self._watch_from(self._begin())
             except (errors.Forbidden, errors.NotFound) as error:
                 self._give_up(error)
                 self._stopping.wait(self._retry_seconds * random.uniform(0.8, 1.2))
@@ -80,21 +91,45 @@ class KindWatch:
             except Exception as error:  # a thread that dies in silence would freeze the picture
                 self._lose(type(error).__name__, is_answer=True)
 
-    def _list(self) -> str:
+    def _begin(self) -> str:
+        """Know all objects; returns the revision that a watch goes on from."""
+        if self._streams_list:
+            try:
+                return self._stream_list()
+            except errors.Invalid:
+                self._streams_list = False
         kept, revision = self._list_as_served()
+        self._take_over(kept)
+        return revision
+
+    def _stream_list(self) -> str:
+        events = self._open_watch("", begins_with_list=True)
+        kept: list[KeptObject] = []
+        for event in events:
+            self.heard_at = time.monotonic()
+            if event.type != "BOOKMARK":
+                kept.append(self._store.keep(event.object))
+            elif event.ends_list:
+                self._take_over(kept)
+                return self._apply_all(events, event.revision)
+            if self._stopping.is_set():
+                break
+        raise errors.BrokenStream(f"{self.kind.plural}: the watch ended before it had listed everything.")
+
+    def _take_over(self, kept: list[KeptObject]) -> None:
+        self.heard_at = time.monotonic()
         changed = self._store.replace_all(kept)
         was_settled, had_problem = self.is_settled, bool(self.problem)
         self.is_listed = self.is_settled = True
         self.problem, self.lost_at = "", None
         if changed or had_problem or not was_settled:
             self._on_change()
-        return revision
 
     def _list_as_served(self) -> tuple[list[KeptObject], str]:
         """In the version that answered last, else in any that the server has."""
         for kind in (self._served, *(one for one in self.kind.versions if one != self._served)):
             try:
-                found = self._gateway.list_reduced(kind, self._store.keep)
+                found = self._gateway.list_reduced(kind, self._store.keep, namespace=self._namespace)
             except errors.NotFound as error:
                 missing = error
                 continue
@@ -106,18 +141,34 @@ class KindWatch:
         """One watch after the other; only a whole stream that the server ended is gone on from."""
         while not self._stopping.is_set():
             began = time.monotonic()
-            for event in self._gateway.watch(
-                self._served, resource_version=revision, seconds=self._watch_seconds
-            ):
-                self._pause = FIRST_PAUSE_SECONDS
-                revision = str((event.object.get("metadata") or {}).get("resourceVersion") or revision)
-                if event.type != "BOOKMARK" and self._store.apply(event):
-                    self._on_change()
-                if self._stopping.is_set():
-                    return
+            revision = self._apply_all(self._open_watch(revision), revision)
+            if self._stopping.is_set():
+                return
             if time.monotonic() - began < 1:
                 # A server (or a proxy) that ends every watch at once must not be asked in a tight loop.
                 self._stopping.wait(self._next_pause())
+
+    def _open_watch(self, revision: str, *, begins_with_list: bool = False) -> Iterable[WatchEvent]:
+        return self._gateway.watch(
+            self._served,
+            resource_version=revision,
+            seconds=self._watch_seconds,
+            namespace=self._namespace,
+            begins_with_list=begins_with_list,
+            silence_seconds=self._silence_seconds,
+        )
+
+    def _apply_all(self, events: Iterable[WatchEvent], revision: str) -> str:
+        """Until the server ends the stream, or we are to end. Returns the last revision."""
+        for event in events:
+            self.heard_at = time.monotonic()
+            self._pause = FIRST_PAUSE_SECONDS
+            revision = event.revision or revision
+            if event.type != "BOOKMARK" and self._store.apply(event):
+                self._on_change()
+            if self._stopping.is_set():
+                break
+        return revision
 
     def _give_up(self, error: errors.KubeError) -> None:
         is_absent = isinstance(error, errors.NotFound) and self._is_optional

@@ -11,14 +11,14 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import urllib3
 
 from apps.kube import errors
 from apps.kube.answers import error_of, read_object
-from apps.kube.connection import MERGE_PATCH, STRATEGIC_PATCH, USER_AGENT, Answer, Connection, Request
+from apps.kube.connection import MERGE_PATCH, STRATEGIC_PATCH, Answer, Connection, Request
 from apps.kube.event_body import event_body
+from apps.kube.eviction_body import eviction
 from apps.kube.gateway import EVENTS, NAMESPACES, PODS, Json, Kept, Kind, ObjectList, WatchEvent
 from apps.kube.identity import Identity
 from apps.kube.kubeconfig import Credentials
@@ -30,6 +30,7 @@ PAGE = 500
 OWNED_LABEL = "defrag.gpu.internal/owned"
 WATCH_SILENCE_SECONDS = 100.0
 WATCH_GRACE_SECONDS = 30.0
+LIST_FIRST = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
 
 
 class KubernetesGateway:
@@ -103,20 +104,28 @@ class KubernetesGateway:
         query = _selectors(label_selector, field_selector)
         return ObjectList(*self._list_all(object_path(kind, namespace=namespace), query, lambda raw: raw))
 
-    def list_reduced(self, kind: Kind, reduce: Callable[[Json], Kept]) -> tuple[list[Kept], str]:
-        return self._list_all(object_path(kind), {}, reduce)
+    def list_reduced(
+        self, kind: Kind, reduce: Callable[[Json], Kept], *, namespace: str | None = None
+    ) -> tuple[list[Kept], str]:
+        return self._list_all(object_path(kind, namespace=namespace), {}, reduce)
 
-    def watch(self, kind: Kind, *, resource_version: str, seconds: int) -> Iterator[WatchEvent]:
+    def watch(
+        self,
+        kind: Kind,
+        *,
+        resource_version: str,
+        seconds: int,
+        namespace: str | None = None,
+        begins_with_list: bool = False,
+        silence_seconds: float | None = None,
+    ) -> Iterator[WatchEvent]:
         self._identity.prove()
-        query = {
-            "watch": "1",
-            "allowWatchBookmarks": "true",
-            "resourceVersion": resource_version,
-            "timeoutSeconds": str(seconds),
-        }
-        request = Request("GET", object_path(kind), query)
+        query = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
+        query |= LIST_FIRST if begins_with_list else {"resourceVersion": resource_version}
+        request = Request("GET", object_path(kind, namespace=namespace), query)
         deadline = time.monotonic() + seconds + WATCH_GRACE_SECONDS
-        response = self._connection.open_stream(request, silence_seconds=self._watch_silence_seconds)
+        silence = silence_seconds or self._watch_silence_seconds
+        response = self._connection.open_stream(request, silence_seconds=silence)
         with self._streams_lock:
             self._streams.add(response)
             is_closed = self._is_closed
@@ -160,8 +169,10 @@ class KubernetesGateway:
         content_type = STRATEGIC_PATCH if strategic else MERGE_PATCH
         return self._write(Request("PATCH", path, _dry(dry_run), body, content_type))
 
-    def delete_own_object(self, kind: Kind, name: str, *, uid: str, namespace: str | None = None) -> None:
-        found = self.get_object(kind, name, namespace=namespace)
+    def delete_own_object(
+        self, kind: Kind, name: str, *, uid: str, namespace: str | None = None, seen: Json | None = None
+    ) -> None:
+        found = seen or self.get_object(kind, name, namespace=namespace)
         if found is None:
             return
         metadata = found.get("metadata", {})
@@ -172,7 +183,10 @@ class KubernetesGateway:
             raise errors.Forbidden(
                 f"{where}: refused to delete it, it does not carry the label {OWNED_LABEL}."
             )
-        body = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}}
+        preconditions = {"uid": uid}
+        if seen is not None:
+            preconditions["resourceVersion"] = str(metadata.get("resourceVersion", ""))
+        body = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": preconditions}
         try:
             self._write(Request("DELETE", object_path(kind, name, namespace=namespace), {}, body))
         except errors.NotFound:
@@ -187,17 +201,7 @@ class KubernetesGateway:
             raise errors.Invalid(
                 f"eviction of {namespace}/{name}: refused with a grace of {grace_seconds} s."
             )
-        options: dict[str, Any] = {"preconditions": {"uid": uid}}
-        if grace_seconds is not None:
-            options["gracePeriodSeconds"] = grace_seconds
-        if dry_run:
-            options["dryRun"] = ["All"]
-        body = {
-            "apiVersion": "policy/v1",
-            "kind": "Eviction",
-            "metadata": {"name": name, "namespace": namespace},
-            "deleteOptions": options,
-        }
+        body = eviction(namespace, name, uid=uid, grace_seconds=grace_seconds, dry_run=dry_run)
         path = object_path(PODS, name, namespace=namespace, subresource="eviction")
         self._write(Request("POST", path, _dry(dry_run), body))
 

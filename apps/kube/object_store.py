@@ -85,6 +85,7 @@ class ObjectStore:
             is_new = objects != self._objects
             self._objects = objects
             self._deleted = {}
+            self._relisted()
         return is_new
 
     def apply(self, event: WatchEvent) -> bool:
@@ -98,16 +99,26 @@ class ObjectStore:
                 return False
             if event.type == "DELETED":
                 self._deleted[key] = revision
-                return self._objects.pop(key, None) is not None
+                self._objects.pop(key, None)
+                self._replaced(key, known, None)
+                return known is not None
             if revision and revision == newest and known is not None:
                 return False
             self._objects[key] = found
+            self._replaced(key, known, found)
             return True
 
     def clear(self) -> None:
         with self._lock:
             self._objects = {}
             self._deleted = {}
+            self._relisted()
+
+    def _relisted(self) -> None:
+        """For stores that keep more than the objects; called with the lock held."""
+
+    def _replaced(self, key: tuple[str, str], old: KeptObject | None, new: KeptObject | None) -> None:
+        """As `_relisted`, for one object."""
 
     def objects(self) -> list[KeptObject]:
         with self._lock:

@@ -270,6 +270,7 @@ STEERING_SETTLE_SECONDS = env.float("STEERING_SETTLE_SECONDS", default=0.5)
 # Carrying out plans. A visit is one runner's stay at one execution; the lease outlives any one request.
 EXECUTION_LEASE_SECONDS = env.float("EXECUTION_LEASE_SECONDS", default=60)
 EXECUTION_VISIT_SECONDS = env.float("EXECUTION_VISIT_SECONDS", default=20)
+EXECUTION_LONG_VISIT_SECONDS = env.float("EXECUTION_LONG_VISIT_SECONDS", default=120)
 EXECUTION_IDLE_SECONDS = env.float("EXECUTION_IDLE_SECONDS", default=3)
 EXECUTION_POLL_SECONDS = env.float("EXECUTION_POLL_SECONDS", default=0.3)
 EXECUTION_DEADLINE_SECONDS = env.float("EXECUTION_DEADLINE_SECONDS", default=4 * 3600)

@@ -207,10 +207,17 @@ def test_after_a_cancel_with_moved_pods_the_person_is_told_to_plan_anew(stage):
 def test_an_eviction_that_a_budget_refused_does_not_count_as_sent(stage):
     execution, plan = stage.start()
     carry_until(execution, lambda: has_sent(execution, StepKind.HOLD_TARGET, "create_hold"))
-    path = "/apis/policy/v1/namespaces/work/poddisruptionbudgets"
-    budget = stage.simulated.ask("GET", path)["items"][0]["metadata"]["name"]
-    stage.simulated.ask("PATCH", f"{path}/{budget}", {"spec": {"maxUnavailable": 0}})
     move = next(move for move in plan.moves if "web-infer" in move.pod)
+    # The budget still looks open when somebody else spends it.
+    refusal = {
+        "action": "status",
+        "code": 429,
+        "reason": "TooManyRequests",
+        "message": "Cannot evict pod as it would violate the pod's disruption budget.",
+        "details": {"causes": [{"reason": "DisruptionBudget", "message": "spent"}]},
+        "match": {"method": "POST", "path_regex": f"{move.pod.split('/')[1]}/eviction"},
+    }
+    stage.simulated.ask("POST", "/_sim/faults", refusal)
     carry_until(execution, lambda: step_of(execution, "evict_pod", move.order).state == StepState.BLOCKED)
     stage.simulated.ask("DELETE", f"/api/v1/namespaces/{move.pod.replace('/', '/pods/')}")
     carry_until(execution, lambda: step_of(execution, "evict_pod", move.order).state in FINISHED)

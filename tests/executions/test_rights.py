@@ -161,7 +161,10 @@ def test_an_execution_needs_exactly_what_the_executor_is_granted(stage):
     granted = rights("reader.yaml", "executor.yaml")
     assert uncovered(stage, granted) == []
     used = asked(stage)
-    unused = [right for right in granted if not any(right.covers(*one) for one in used)]
+    # Objects are asked for one by one only where the live view does not know (test_live_view).
+    unused = [
+        right for right in granted if right.verb != "get" and not any(right.covers(*one) for one in used)
+    ]
     assert {right.resource for right in unused} == OF_OTHER_SCHEDULERS
     assert {right.verb for right in unused} == {"watch"}
 

@@ -51,7 +51,7 @@ def observe(context: Context, step: Step) -> Facts:
         "fence": context.lease.fence,
     }
     is_watched = "known" in step.params and node is not None and unschedulable(node)
-    newcomers = find_newcomers(context, step.params) if is_watched else ()
+    newcomers = find_newcomers(context, step.params, fresh=True) if is_watched else ()
     return Facts(node, wanted, context.execution.pk, context.lease.fence, context.mark, newcomers)
 
 
@@ -90,9 +90,11 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
     return act("cordon", f"keep new pods off {step.params['node']}", node=node, cordon=facts.cordon)
 
 
-def find_newcomers(context: Context, params: Json) -> tuple[str, ...]:
-    """Pods with GPUs on the node, by name, that were not there at the preflight."""
-    raw = context.gateway.list_objects(PODS, field_selector=f"spec.nodeName={params['node']}")
+def find_newcomers(context: Context, params: Json, *, fresh: bool = False) -> tuple[str, ...]:
+    """Pods with GPUs on the node, by name, that were not there at the preflight. fresh: by a consistent LIST,
+    as it has to be right after the cordon."""
+    on_node = f"spec.nodeName={params['node']}"
+    raw = context.gateway.list_objects(PODS, field_selector=on_node, fresh=fresh)
     there = [pod for pod in read_pods({PODS: raw}).values() if pod.is_holding and asks_gpu(pod)]
     return tuple(sorted(pod.key for pod in there if pod.uid not in params["known"]))
 

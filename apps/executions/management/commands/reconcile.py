@@ -29,7 +29,7 @@ class Command(BaseCommand):
         ids = _chosen(options["execution"])
         while True:
             for execution_id in ids:
-                runner.advance(execution_id)
+                runner.advance(execution_id, stays=options["until_idle"])
             ids = [execution_id for execution_id in ids if _is_busy(execution_id)]
             if not ids or not options["until_idle"]:
                 return
