@@ -1,9 +1,9 @@
 """From an approved plan and a fresh picture to the steps that carry it out. Pure.
 
-Order: cordons of the nodes to be freed or relaid; GPUs that nobody uses are cut anew; a hold for every move
-(all before the first eviction); relaid nodes that moves land on are opened; each move's own steps by wave;
-GPUs that the moves drained are cut anew; pods that give way leave; then what happens to the nodes that are
-still cordoned.
+Order: layouts without a name get one; cordons of the nodes to be freed or relaid; GPUs that nobody uses are
+cut anew; a hold for every move (all before the first eviction); relaid nodes that moves land on are opened;
+each move's own steps by wave; GPUs that the moves drained are cut anew; pods that give way leave; then what
+happens to the nodes that are still cordoned.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def draft_steps(
         for params in moves.values():
             if params["uid"] == waiver.pod_uid:
                 params["waived"] = list(waiver.protections)
-    drafts = [_cordon_step(name, picture, "relaid" if relaid else "freed") for name in nodes]
+    drafts = _naming_steps(layouts)
+    drafts += [_cordon_step(name, picture, "relaid" if relaid else "freed") for name in nodes]
     drafts.extend(draft for draft in relaid if draft.params["before_moves"])
     for move in plan.moves:
         drafts.append(_move_step(StepKind.HOLD_TARGET, move, moves[move.order]))
@@ -97,6 +98,12 @@ def _nodes_to_open(plan: Plan) -> list[str]:
 
 def _relay_step(params: Mapping[str, Any]) -> StepDraft:
     return StepDraft(StepKind.RECONFIGURE_MIG, f"node {params['node']}", dict(params))
+
+
+def _naming_steps(layouts: Sequence[Mapping[str, Any]]) -> list[StepDraft]:
+    """One for each name that is not there yet, whichever of its nodes it came with."""
+    found = {one["naming"]["config"]: dict(one["naming"]) for one in layouts if one.get("naming")}
+    return [StepDraft(StepKind.NAME_LAYOUT, f"layout {name}", found[name]) for name in sorted(found)]
 
 
 def _node_step(kind: StepKind, name: str, picture: Snapshot) -> StepDraft:

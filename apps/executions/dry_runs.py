@@ -25,6 +25,10 @@ WHOLE_PLAN = "the plan"
 """Stands for a pod where something speaks against the plan as a whole."""
 
 
+LAYOUT = "layout"
+"""Begins what stands for a pod where a layout gets its name."""
+
+
 @transaction.atomic(durable=True)
 def store_dry_runs(version: PlanVersion, runs: Iterable[DryRun]) -> None:
     """The newest answers replace earlier ones."""
@@ -41,9 +45,15 @@ def replace_dry_runs(version: PlanVersion, runs: Iterable[DryRun]) -> None:
 
 
 def relay_runs(version: PlanVersion, relaid: Iterable[NodeFindings]) -> list[DryRun]:
-    """What was found about each node to be relaid, kept beside the dry runs of evictions."""
+    """What was found about each node to be relaid, kept beside the dry runs of evictions; and the diff of
+    the ConfigMap for each layout that gets its name there."""
     now = ledger.database_time()
+    relaid = list(relaid)
+    diffs = {one.params["config"]: one.diff for one in relaid if one.diff}
     return [
+        DryRun(version=version, pod_uid=name, pod=f"{LAYOUT} {name}", allowed=True, message=diff, at=now)
+        for name, diff in sorted(diffs.items())
+    ] + [
         DryRun(
             version=version,
             pod_uid=one.node_uid[:64],

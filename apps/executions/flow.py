@@ -1,6 +1,6 @@
 """Which steps may be looked at now. Pure: the ledger in, steps out.
 
-RUNNING       everything whose predecessors are finished: cordons, GPUs that nobody uses are relaid, then all
+RUNNING       everything whose predecessors are finished: layouts get their names, cordons, GPUs that nobody uses are relaid, then all
               holds, nodes that moves land on are opened again, the moves wave by wave, GPUs that the moves
               drained are relaid, then pods give way, then the hand-overs. The release of freed nodes comes
               after verification.
@@ -23,6 +23,7 @@ UNDONE_KINDS = (
     StepKind.STEER,
     StepKind.HAND_OVER,
     StepKind.RECONFIGURE_MIG,
+    StepKind.NAME_LAYOUT,
 )
 LANDING_KINDS = (StepKind.EVICT_POD, StepKind.AWAIT_REPLACEMENT, StepKind.RELEASE)
 
@@ -93,12 +94,16 @@ def _after_moves(open_steps: list[Step]) -> list[Step]:
     return open_steps
 
 
-PREPARING = (StepKind.CORDON_NODE, StepKind.RECONFIGURE_MIG, StepKind.HOLD_TARGET, StepKind.RELEASE)
+PREPARING = (
+    StepKind.NAME_LAYOUT,
+    StepKind.CORDON_NODE, StepKind.RECONFIGURE_MIG, StepKind.HOLD_TARGET, StepKind.RELEASE)
+"""Layouts that have no name get theirs before any node is closed: the kubelets take minutes to show it."""
 
 
 def _prepares(step: Step) -> bool:
     """All cordons and holds, and of the other kinds what stands before the moves."""
-    return step.kind in (StepKind.CORDON_NODE, StepKind.HOLD_TARGET) or is_before_moves(step)
+    always = (StepKind.NAME_LAYOUT, StepKind.CORDON_NODE, StepKind.HOLD_TARGET)
+    return step.kind in always or is_before_moves(step)
 
 
 def steps_to_land(ledger: Ledger) -> list[Step]:

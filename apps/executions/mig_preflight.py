@@ -11,6 +11,7 @@ from typing import Any
 
 from apps.clusters.mig_manager import MigManager, digest_of, read_manager
 from apps.executions.mig_labels import CONFIG, UNDER_WAY, as_resources, tell_offers
+from apps.executions.mig_naming import NamingFindings, examine_naming
 from apps.kube.gateway import Gateway
 from apps.planner.inventory import Node, Pod
 from apps.planner.mig.catalogue import MODELS
@@ -30,19 +31,22 @@ from apps.planner.verification_mig import find_users
 
 Json = dict[str, Any]
 CAPABLE = "nvidia.com/mig.capable"
+Named = tuple[str, NamingFindings]
 STATIC_OWNERS = ("DaemonSet", "Node")
 """Pods that a reboot brings back by themselves."""
 
 
 @dataclass(frozen=True)
 class NodeFindings:
-    """params: of the node's step, {} where it is refused. note: what a reviewer should know."""
+    """params: of the node's step, {} where it is refused. note: what a reviewer should know. diff: of the
+    ConfigMap to which its layout is added first, "" where it has a name."""
 
     node: str
     node_uid: str
     refusals: tuple[str, ...] = ()
     params: Json = field(default_factory=dict)
     note: str = ""
+    diff: str = ""
 
 
 def examine_layouts(plan: Plan, picture: Snapshot, gateway: Gateway) -> list[NodeFindings]:
@@ -51,8 +55,19 @@ def examine_layouts(plan: Plan, picture: Snapshot, gateway: Gateway) -> list[Nod
     if not cuts:
         return []
     manager = read_manager(gateway)
+    named = {} if manager.problem else _examine_namings(plan, manager, gateway)
     moved = {move.pod_uid for move in plan.moves}
-    return [_examine_node(name, mine, picture, manager, moved) for name, mine in cuts.items()]
+    return [
+        _examine_node(name, mine, picture, manager, moved, named.get(name)) for name, mine in cuts.items()
+    ]
+
+
+def _examine_namings(plan: Plan, manager: MigManager, gateway: Gateway) -> dict[str, Named]:
+    """By node: the configuration that the plan made for it, and what was found about adding it."""
+    found: dict[str, Named] = {}
+    for layout in plan.layouts:
+        found |= dict.fromkeys(layout.nodes, (layout.name, examine_naming(layout, manager, gateway)))
+    return found
 
 
 def cuts_by_node(plan: Plan) -> dict[str, list[Reconfiguration]]:
@@ -64,25 +79,37 @@ def cuts_by_node(plan: Plan) -> dict[str, list[Reconfiguration]]:
 
 
 def _examine_node(
-    name: str, cuts: list[Reconfiguration], picture: Snapshot, manager: MigManager, moved: set[str]
+    name: str,
+    cuts: list[Reconfiguration],
+    picture: Snapshot,
+    manager: MigManager,
+    moved: set[str],
+    made: Named | None = None,
 ) -> NodeFindings:
+    """made: the configuration that the plan made for the node, where none had a name."""
     node = picture.nodes.get(name)
     if node is None:
         return NodeFindings(name, cuts[0].node_uid, (f"Node {name} is gone.",))
     present, wanted = present_layouts(node), wanted_layouts(node, cuts)
     refusals = [*_why_not_able(node, wanted.values()), *_why_not_managed(node, picture, manager)]
-    config, touched = "", frozenset(one.index for one in cuts)
+    config, touched, configs = "", frozenset(one.index for one in cuts), manager.configs
     model = MODELS.get(cuts[0].model)
     if not manager.problem and model is not None:
-        config, named = find_named(manager.configs, present, wanted, model) or ("", frozenset())
+        configs = {made[0]: made[1].entries} if made else manager.configs
+        config, named = find_named(configs, present, wanted, model) or ("", frozenset())
         touched |= named
-        refusals += _why_not_named(node, config, present, wanted, manager)
+        is_refused = made is not None and made[1].refusals
+        refusals += made[1].refusals if made and is_refused else []
+        refusals += [] if is_refused else _why_not_named(node, config, present, wanted, manager)
     refusals += _why_in_use(node, touched, picture, manager, moved)
     if refusals or not config:
         return NodeFindings(name, node.uid, tuple(refusals))
-    return NodeFindings(
-        name, node.uid, (), _params(node, cuts, picture, manager, config, touched), _note(node, config)
-    )
+    digest = digest_of(configs[config])
+    params = _params(node, cuts, picture, manager, (config, digest), touched)
+    if made is not None and made[1].params:
+        params["naming"] = made[1].params
+    diff = made[1].diff if made is not None else ""
+    return NodeFindings(name, node.uid, (), params, _note(node, config, is_new=bool(diff)), diff)
 
 
 def _why_not_able(node: Node, layouts: Iterable[Mapping[str, int]]) -> list[str]:
@@ -169,12 +196,13 @@ def _why_not_named(
     return []
 
 
-def _note(node: Node, config: str) -> str:
+def _note(node: Node, config: str, *, is_new: bool) -> str:
+    added = f"{config} is added to mig-manager's ConfigMap first, see there; " if is_new else ""
     if CONFIG in node.labels:
-        return f"{CONFIG} becomes {config}; a roll back restores {node.labels[CONFIG]}"
+        return f"{added}{CONFIG} becomes {config}; a roll back restores {node.labels[CONFIG]}"
     return (
-        f"{CONFIG} becomes {config}; the node has no such label now, so there is no value to go back to: "
-        "if the change fails, a person decides"
+        f"{added}{CONFIG} becomes {config}; the node has no such label now, so there is no value to go back "
+        "to: if the change fails, a person decides"
     )
 
 
@@ -183,16 +211,17 @@ def _params(
     cuts: list[Reconfiguration],
     picture: Snapshot,
     manager: MigManager,
-    config: str,
+    named: tuple[str, str],
     touched: frozenset[int],
 ) -> Json:
+    """named: the configuration and its digest."""
     offers = as_resources(resources_after(node, cuts))
     return {
         "node": node.name,
         "node_uid": node.uid,
-        "config": config,
+        "config": named[0],
         "config_map": {"name": manager.config_map, "key": manager.key},
-        "config_digest": digest_of(manager.configs[config]),
+        "config_digest": named[1],
         "previous": node.labels.get(CONFIG),
         "gpus": sorted(touched),
         "is_whole_node": bool(manager.flags) or any(one.whole_node for one in cuts),

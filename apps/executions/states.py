@@ -141,3 +141,4 @@ class StepKind(models.TextChoices):
     RELEASE = "release"
     RECONFIGURE_MIG = "reconfigure_mig", "Reconfigure MIG"
     PREEMPT_POD = "preempt_pod"
+    NAME_LAYOUT = "name_layout"

@@ -13,6 +13,7 @@ from apps.executions.steps import (
     evict_pod,
     hand_over,
     hold_target,
+    name_layout,
     preempt_pod,
     reconfigure_mig,
     release,
@@ -31,6 +32,7 @@ MODULES: dict[str, ModuleType] = {
     StepKind.RELEASE: release,
     StepKind.RECONFIGURE_MIG: reconfigure_mig,
     StepKind.PREEMPT_POD: preempt_pod,
+    StepKind.NAME_LAYOUT: name_layout,
 }
 
 

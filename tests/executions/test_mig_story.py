@@ -1,5 +1,7 @@
 """GPUs cut anew over HTTP against the simulated cluster, judged by what its API server logged."""
 
+import time
+
 import pytest
 
 from apps.audit.queries import verify_chain
@@ -188,6 +190,7 @@ def test_pods_are_moved_off_first_and_nobody_beside_them_is_touched(stage_with):
 
     text = stage.simulated.ask("GET", CONFIGS)["data"]["config.yaml"]
     stage.simulated.ask("PATCH", CONFIGS, {"data": {"config.yaml": text + GPU_0}})
+    time.sleep(1.5)  # the kubelets' sync, 60 s there
     bystanders = {uid for uid, pod in stage.picture().pods.items() if pod.name.startswith("llm-")}
     execution = services.start_execution(actor=stage.operator, plan_id=plan.pk)
     carry(execution, seconds=90)

@@ -20,7 +20,8 @@ from apps.kube.kubernetes_gateway import KubernetesGateway
 from apps.kube.watching import ClusterWatch
 from tests.cluster_fixtures import wait_until
 from tests.executions.mig_clusters import idle_node
-from tests.executions.test_mig_story import of_gpu_5, stage_with  # noqa: F401
+from tests.executions.test_mig_naming import without_name
+from tests.executions.test_mig_story import stage_with  # noqa: F401
 from tests.executions.test_stories import carry
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -169,10 +170,11 @@ def test_an_execution_needs_exactly_what_the_executor_is_granted(stage):
     assert {right.verb for right in unused} == {"watch"}
 
 
-def test_cutting_gpus_anew_needs_one_right_more_for_one_named_object(stage_with):  # noqa: F811
+def test_cutting_gpus_anew_needs_two_rights_more_for_one_named_object(stage_with, settings):  # noqa: F811
     stage = stage_with(idle_node)
     limit_to(stage, "reader.yaml", "executor.yaml")
-    plan, _found = stage.approved_plan("mig", change=of_gpu_5)
+    settings.EXECUTION_MIG_SYNC_SECONDS = 2
+    plan, _found = stage.approved_plan("mig", change=without_name)
     (refused,) = run_dry_runs(version_id=plan.versions.get().pk)
     assert "apply deploy/rbac/mig.yaml" in refused.message
 
@@ -185,7 +187,8 @@ def test_cutting_gpus_anew_needs_one_right_more_for_one_named_object(stage_with)
         right for right in rights("mig.yaml") if not any(right.covers(*one) for one in asked(stage))
     ] == []
     assert {(right.verb, right.name) for right in rights("mig.yaml")} == {
-        ("get", "default-mig-parted-config")
+        ("get", "default-mig-parted-config"),
+        ("patch", "default-mig-parted-config"),
     }
 
 

@@ -51,6 +51,7 @@ KIND_WORDS: Mapping[str, str] = {
     StepKind.EVICT_POD: "Evict",
     StepKind.AWAIT_REPLACEMENT: "Replacement",
     StepKind.RECONFIGURE_MIG: "Cut anew",
+    StepKind.NAME_LAYOUT: "Name layout",
     StepKind.PREEMPT_POD: "Preempt",
     StepKind.HAND_OVER: "Hand over",
     StepKind.RELEASE: "Release",
@@ -64,6 +65,7 @@ MOVE_KINDS = (
     StepKind.RELEASE,
 )
 NODE_KINDS = (
+    StepKind.NAME_LAYOUT,
     StepKind.CORDON_NODE,
     StepKind.RECONFIGURE_MIG,
     StepKind.CHECKPOINT,

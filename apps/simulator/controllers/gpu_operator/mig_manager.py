@@ -13,7 +13,8 @@ from typing import Any
 from apps.simulator.client import NODES, PODS, ApiError
 from apps.simulator.controllers.controller import QUIET_ERRORS, Context
 from apps.simulator.controllers.gpu_operator.labels import MIG_CONFIG, MIG_MANAGER
-from apps.simulator.controllers.gpu_operator.reconfigure import Reconfiguration
+from apps.simulator.controllers.gpu_operator.mounts import Mounts
+from apps.simulator.controllers.gpu_operator.reconfigure import CONFIG_MAP, Reconfiguration
 from apps.simulator.controllers.informers import Change
 from apps.simulator.controllers.kubelet.gpu_stack import OPERATOR_NAMESPACE
 from apps.simulator.controllers.objects import is_running, labels_of, node_of, uid_of
@@ -47,8 +48,9 @@ class WantedConfig:
 class Manager:
     """run: (pod UID, restarts of its container): another one is another process."""
 
-    def __init__(self, context: Context, node: Json, run: tuple[str, int]) -> None:
-        self.context, self.run = context, run
+    def __init__(self, context: Context, node: Json, run: tuple[str, int], mounts: Mounts) -> None:
+        self.context, self.run, self._mounts = context, run, mounts
+        self._started = asyncio.get_running_loop().time()
         self.node: str = node["metadata"]["name"]
         self.label = labels_of(node).get(MIG_CONFIG, "")
         self._wanted = WantedConfig()
@@ -61,6 +63,9 @@ class Manager:
             self.label = label
             self._wanted.set(label)
 
+    def _read_configs(self) -> Json | None:
+        return self._mounts.read(self.node, self._started)
+
     def end(self) -> None:
         self._task.cancel()
 
@@ -70,7 +75,7 @@ class Manager:
             if not value:
                 continue
             try:
-                await Reconfiguration(self.context, self.node).run(value)
+                await Reconfiguration(self.context, self.node, self._read_configs).run(value)
             except (ApiError, *QUIET_ERRORS) as error:
                 log.info("MIG manager of %s: %s", self.node, error)
             except Exception:
@@ -83,6 +88,7 @@ class MigManagers:
         self.context = context
         self._nodes = context.informers.store(NODES)
         self._pods = context.informers.store(PODS)
+        self._mounts = Mounts(context, f"{OPERATOR_NAMESPACE}/{CONFIG_MAP}")
         self._managers: dict[str, Manager] = {}
 
     async def run(self) -> None:
@@ -123,7 +129,7 @@ class MigManagers:
         if known and known.run[0] == uid_of(pod):
             self._end(name)
         if run and name not in self._managers:
-            self._managers[name] = Manager(self.context, node, run)
+            self._managers[name] = Manager(self.context, node, run, self._mounts)
 
     def _end(self, node: str) -> None:
         manager = self._managers.pop(node, None)

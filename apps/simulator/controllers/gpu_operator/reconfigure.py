@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from apps.simulator.client import CONFIG_MAPS, DAEMON_SETS, NODES, PODS, ApiError
+from apps.simulator.client import DAEMON_SETS, NODES, PODS, ApiError
 from apps.simulator.controllers.controller import Context
 from apps.simulator.controllers.gpu_operator.faults import (
     FAILED,
@@ -59,7 +59,10 @@ _CUT_SECONDS = 4.0
 
 
 class Reconfiguration:
-    def __init__(self, context: Context, node: str) -> None:
+    """read_configs: the ConfigMap as it is mounted there now, None where there is none."""
+
+    def __init__(self, context: Context, node: str, read_configs: Callable[[], Json | None]) -> None:
+        self._read_configs = read_configs
         self.client, self.pace, self.node = context.client, context.pace, node
         self.pods = context.informers.store(PODS)
         self._before: dict[str, str] = {}
@@ -75,7 +78,7 @@ class Reconfiguration:
             await self._label({MIG_STATE: "success"})
             return
         try:
-            config = await self._find(name)
+            config = self._find(name)
             setup = _setup(node)
             if is_applied(setup, config):
                 await self._end("success")
@@ -194,11 +197,10 @@ class Reconfiguration:
 
     # --- API ---
 
-    async def _find(self, name: str) -> tuple[Entry, ...]:
-        try:
-            found = await self.client.get(CONFIG_MAPS, OPERATOR_NAMESPACE, CONFIG_MAP)
-        except ApiError as error:
-            raise PartedError(f"no configuration file: {error}") from None
+    def _find(self, name: str) -> tuple[Entry, ...]:
+        found = self._read_configs()
+        if found is None:
+            raise PartedError(f"no configuration file: {CONFIG_MAP} is not mounted")
         return read_config((found.get("data") or {}).get(CONFIG_KEY, ""), name)
 
     async def _read(self) -> Json:
