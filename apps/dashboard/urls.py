@@ -61,6 +61,7 @@ urlpatterns = [
     path("clusters/<slug:cluster>/plans/<int:number>/<slug:verb>/", plans.decide, name="plan-decide"),
     path("clusters/<slug:cluster>/executions/", executions.executions, name="executions"),
     path("clusters/<slug:cluster>/executions/<int:number>/", executions.execution, name="execution"),
+    path("clusters/<slug:cluster>/executions/<int:number>/bundle.zip", executions.bundle, name="bundle"),
     path(
         "clusters/<slug:cluster>/executions/<int:number>/<slug:verb>/", executions.act, name="execution-act"
     ),

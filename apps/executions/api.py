@@ -7,6 +7,8 @@ from typing import Any, cast
 
 import django_filters
 from django.db.models import QuerySet
+from django.http import FileResponse
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import status
 from rest_framework.decorators import action
@@ -19,6 +21,7 @@ from apps.accounts.limits import Scope
 from apps.accounts.ordering import Ordering
 from apps.accounts.parameters import ROW, RowFilter, whole_number
 from apps.executions import services
+from apps.executions.bundle import make_bundle
 from apps.executions.models import Execution
 from apps.executions.queries import events_of, execution_for, executions_for, steps_of
 from apps.executions.serializers import (
@@ -105,6 +108,14 @@ class ExecutionViewSet(ReadOnlyModelViewSet):
     def settle(self, request: Request, pk: str) -> Response:
         """Tell that what could not be undone was put right by hand (reason: how); the rest is undone."""
         return self._change(settle_by_hand)
+
+    @extend_schema(responses={(200, "application/zip"): OpenApiTypes.BINARY})
+    @action(detail=True)
+    def bundle(self, request: Request, pk: str) -> FileResponse:
+        """Its incident bundle: ledger, requests, approvals, snapshots, audit in one zip; no secrets."""
+        execution = self._execution()
+        file = make_bundle(execution=execution, actor=cast(Any, request.user))
+        return FileResponse(file, as_attachment=True, filename=f"execution-{execution.pk}.zip")
 
     def _change(self, service: Callable[..., Any]) -> Response:
         parsed = ReasonSerializer(data=self.request.data)

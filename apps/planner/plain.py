@@ -11,6 +11,8 @@ import unicodedata
 
 LONGEST_LINE = 600
 _SUSPECT = re.compile(r"[^\x20-\x7e]")
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
@@ -38,3 +40,13 @@ def one_line(text: object, longest: int = LONGEST_LINE) -> str:
 def _show(found: re.Match[str]) -> str:
     letter = found.group()
     return f"\u27e8U+{ord(letter):04X}\u27e9" if unicodedata.category(letter) in _HIDDEN else letter
+
+
+def cell_text(value: object) -> object:
+    """One value for a CSV cell: numbers stay, text that a spreadsheet could run is neutralised."""
+    if isinstance(value, (int, float)):
+        return value
+    word = visible(value)
+    if _NUMBER.fullmatch(word):
+        return word
+    return f"'{word}" if word.lstrip(" ").startswith(_FORMULA_STARTS) else word

@@ -37,6 +37,7 @@ from apps.plans.serializers import (
     PlanDetailSerializer,
     PlanRequestSerializer,
     PlanSerializer,
+    ProposalSerializer,
     RejectionSerializer,
     RevisionSerializer,
     WithdrawalSerializer,
@@ -109,11 +110,14 @@ class PlanViewSet(ReadOnlyModelViewSet):
         """End the search and keep the best plan found so far, with its honest gap; to have none, withdraw."""
         return self._change(services.stop_search, {"actor": request.user})
 
-    @extend_schema(request=None, responses=PlanDetailSerializer, parameters=[IF_MATCH_OPTIONAL, ETAG])
+    @extend_schema(
+        request=ProposalSerializer, responses=PlanDetailSerializer, parameters=[IF_MATCH_OPTIONAL, ETAG]
+    )
     @action(detail=True, methods=["post"])
     def propose(self, request: Request, pk: str) -> Response:
         """Put the draft up for somebody else's decision."""
-        return self._change(services.propose_plan, {"actor": request.user})
+        words = checked(ProposalSerializer, request)
+        return self._change(services.propose_plan, {"actor": request.user, **words})
 
     @extend_schema(request=RevisionSerializer, responses=PlanDetailSerializer, parameters=[IF_MATCH, ETAG])
     @action(detail=True, methods=["post"])

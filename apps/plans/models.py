@@ -18,6 +18,7 @@ class Plan(models.Model):
     `computing_until`: lease of the worker that computes it, `computing_since` when it began, both by the
     database's clock. `search`: what the planner last told of its search ({"stage", "achieved", "moves",
     "bound"}), empty before and after. `stop_asked_at`: somebody wants the best plan found so far.
+    `change_ticket`: what its proposer named, in the words of another system.
     `begun_at`: when its execution started; from then on the plan neither ages nor changes.
     """
 
@@ -38,6 +39,7 @@ class Plan(models.Model):
     search = models.JSONField(default=dict)
     stop_asked_at = models.DateTimeField(null=True)
     begun_at = models.DateTimeField(null=True)
+    change_ticket = models.CharField(max_length=100, blank=True, default="")
     proposed_at = models.DateTimeField(null=True)
     expires_at = models.DateTimeField(null=True)
     state_reason = models.TextField(blank=True, help_text="why it is stale, expired, rejected or withdrawn")
@@ -108,6 +110,7 @@ class ClusterPolicy(models.Model):
     max_moves_per_plan = models.PositiveIntegerField(null=True)
     max_seconds_per_plan = models.PositiveIntegerField(null=True)
     may_preempt = models.BooleanField(default=False)
+    requires_ticket = models.BooleanField(default=False)
     max_concurrent_executions = models.PositiveIntegerField(null=True)
     max_evictions_in_flight = models.PositiveIntegerField(null=True)
     max_evictions_per_hour = models.PositiveIntegerField(null=True)

@@ -30,6 +30,7 @@ LIMITS: dict[str, tuple[int, int]] = {
     "approval_expires_after_seconds": (300, 30 * 86400),
 }
 """Lowest and highest value; none at all means no limit of the cluster's own."""
+SWITCHES = ("may_preempt", "requires_ticket")
 WINDOWS = {"freeze_windows": "freeze window", "maintenance_windows": "maintenance window"}
 MOST_BUDGETS, MOST_AWAY = 100, 10_000
 PLACE = re.compile(r"[-A-Za-z0-9._*?]{1,253}(/[-A-Za-z0-9._*?]{1,253})?")
@@ -48,8 +49,8 @@ def _check_of(field: str) -> Callable[[Any], Any]:
         return lambda value: _windows(field, value)
     if field == "disruption_budgets":
         return _budgets
-    if field == "may_preempt":
-        return _yes_or_no
+    if field in SWITCHES:
+        return lambda value: _yes_or_no(field, value)
     if field in LIMITS:
         return lambda value: _limit(field, value)
     raise InvalidPolicy(field, f"{field!r} is no part of a policy")
@@ -64,9 +65,9 @@ def _limit(field: str, value: Any) -> int | None:
     return value
 
 
-def _yes_or_no(value: Any) -> bool:
+def _yes_or_no(field: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise InvalidPolicy("may_preempt", f"may_preempt is {value!r:.40}: take true or false")
+        raise InvalidPolicy(field, f"{field} is {value!r:.40}: take true or false")
     return value
 
 

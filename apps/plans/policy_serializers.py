@@ -82,6 +82,9 @@ class PolicyWishesSerializer(StrictSerializer):
     may_preempt = serializers.BooleanField(
         default=False, help_text="whether a plan may let pods lose their place to more important ones"
     )
+    requires_ticket = serializers.BooleanField(
+        default=False, help_text="whether a plan can be proposed only with a change ticket"
+    )
     max_concurrent_executions = _limit("max_concurrent_executions", "executions under way at once")
     max_evictions_in_flight = _limit(
         "max_evictions_in_flight", "pods evicted and not yet landed, of all executions together"
@@ -148,6 +151,7 @@ class PolicySerializer(serializers.Serializer):
     max_moves_per_plan = serializers.IntegerField(allow_null=True)
     max_seconds_per_plan = serializers.IntegerField(allow_null=True)
     may_preempt = serializers.BooleanField()
+    requires_ticket = serializers.BooleanField()
     max_concurrent_executions = serializers.IntegerField(allow_null=True)
     max_evictions_in_flight = serializers.IntegerField(allow_null=True)
     max_evictions_per_hour = serializers.IntegerField(allow_null=True)

@@ -71,6 +71,15 @@ class RevisionSerializer(StrictSerializer):
     waivers = _waivers()
 
 
+class ProposalSerializer(StrictSerializer):
+    change_ticket = serializers.CharField(
+        max_length=100,
+        allow_blank=True,
+        default="",
+        help_text="in the words of another system; shown at the approval; a policy may require one",
+    )
+
+
 class RejectionSerializer(StrictSerializer):
     digest = serializers.CharField(
         min_length=1,
@@ -145,6 +154,7 @@ class PlanSerializer(serializers.ModelSerializer):
             "edited_by",
             "proposed_by",
             "proposed_at",
+            "change_ticket",
             "expires_at",
             "begun_at",
             "execution_state",

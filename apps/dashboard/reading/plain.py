@@ -7,13 +7,9 @@ that begin like a formula, so exports put an apostrophe before those.
 
 from __future__ import annotations
 
-import re
 from html import escape
 
-from apps.planner.plain import visible
-
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
+from apps.planner.plain import cell_text, visible
 
 __all__ = ["cell_text", "shorten", "shown", "visible"]
 
@@ -30,13 +26,3 @@ def shorten(name: object, most: int = 22) -> str:
         return word
     tail = most * 2 // 3
     return f"{word[: most - tail - 1]}…{word[-tail:]}"
-
-
-def cell_text(value: object) -> object:
-    """One value for a CSV cell: numbers stay, text that a spreadsheet could run is neutralised."""
-    if isinstance(value, (int, float)):
-        return value
-    word = visible(value)
-    if _NUMBER.fullmatch(word):
-        return word
-    return f"'{word}" if word.lstrip(" ").startswith(_FORMULA_STARTS) else word

@@ -49,6 +49,7 @@ from apps.planner.snapshot import Snapshot
 from apps.plans import queries
 from apps.plans.models import Decision, PlanVersion
 from apps.plans.models import Plan as PlanRow
+from apps.plans.policies import policy_of
 from apps.plans.states import PlanState
 
 MOST_DRAWN = 24
@@ -107,6 +108,7 @@ class PlanPicture:
     decide_key: str = ""
     held: str = ""
     why_not_again: str = ""
+    requires_ticket: bool = False
 
 
 def draw_plan(row: PlanRow, user: Any) -> PlanPicture:
@@ -115,6 +117,7 @@ def draw_plan(row: PlanRow, user: Any) -> PlanPicture:
     own = own_part(row, user)
     facts: dict[str, Any] = {"state": tell_fate(row), "progress": progress, "part": own}
     facts["search"] = view_search(row)
+    facts["requires_ticket"] = policy_of(row.cluster).requires_ticket
     rights = accounts.actions_on(user, row.cluster)
     is_author = user.pk in (row.created_by_id, row.edited_by_id) and Action.PLAN in rights
     facts["can_withdraw"] = (
@@ -129,6 +132,8 @@ def draw_plan(row: PlanRow, user: Any) -> PlanPicture:
     facts["decide_key"] = key_of(
         facts.get("held"),
         facts.get("why_not_again"),
+        facts["requires_ticket"],
+        row.change_ticket,
         row.state,
         row.version_number,
         row.begun_at,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from django.db.models import Max, Min
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_GET, require_POST
 
 from apps.accounts.errors import Denied, NotVisible, TooManyRequests
 from apps.accounts.rates import require_rate
@@ -36,6 +37,7 @@ from apps.dashboard.reading.stopping import tell_stopping
 from apps.dashboard.views.parts import part_unchanged, show_part
 from apps.dashboard.views.shell import MISSED, Crumb, page, person_of, refuse, show, tell
 from apps.executions import errors, queries, services
+from apps.executions.bundle import make_bundle
 from apps.executions.cause import Way
 from apps.executions.models import Execution
 from apps.executions.permission import ban_now
@@ -179,3 +181,18 @@ def act(request: HttpRequest, cluster: str, number: int, verb: str) -> HttpRespo
     else:
         tell(request, told)
     return redirect("execution", cluster, number)
+
+
+@page
+@require_GET
+def bundle(request: HttpRequest, cluster: str, number: int) -> HttpResponseBase:
+    """The incident bundle as a file."""
+    row = _find(request, cluster, number)
+    try:
+        file = make_bundle(execution=row, actor=person_of(request))
+    except NotVisible:
+        raise
+    except Denied as error:
+        refuse(request, error)
+        return redirect("execution", cluster, number)
+    return FileResponse(file, as_attachment=True, filename=f"execution-{row.pk}.zip")

@@ -149,7 +149,8 @@ def _back(row: Plan) -> HttpResponse:
 
 
 def _propose(request: HttpRequest, row: Plan) -> HttpResponse:
-    services.propose_plan(plan_id=row.pk, actor=person_of(request))
+    ticket = request.POST.get("change_ticket", "")[:200]
+    services.propose_plan(plan_id=row.pk, actor=person_of(request), change_ticket=ticket)
     tell(request, f"Plan {row.pk} is proposed: an approver other than you decides now.")
     return _back(row)
 

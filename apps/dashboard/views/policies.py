@@ -75,6 +75,7 @@ def _form_of(policy: ClusterPolicy) -> dict[str, Any]:
         "max_moves_per_plan": policy.max_moves_per_plan,
         "max_seconds_per_plan": policy.max_seconds_per_plan,
         "may_preempt": "yes" if policy.may_preempt else "",
+        "requires_ticket": "yes" if policy.requires_ticket else "",
         "max_concurrent_executions": policy.max_concurrent_executions,
         "max_evictions_in_flight": policy.max_evictions_in_flight,
         "approval_minutes": seconds // MINUTES if seconds else None,
@@ -115,6 +116,7 @@ def _save(request: HttpRequest, place: Cluster) -> str:
     wishes: dict[str, Any] = {name: _number(request, name) for name in LIMITS if name.startswith("max_")}
     wishes["approval_expires_after_seconds"] = None if minutes is None else minutes * MINUTES
     wishes["may_preempt"] = request.POST.get("may_preempt") == "yes"
+    wishes["requires_ticket"] = request.POST.get("requires_ticket") == "yes"
     _change(request, place, {"protected_namespaces": names, **wishes})
     return "The policy is saved. Plans that break it go stale within seconds."
 

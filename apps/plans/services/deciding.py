@@ -20,12 +20,14 @@ from apps.accounts.services import authorize, denials_recorded
 from apps.planner.plan_json import digest as digest_of
 from apps.plans.errors import (
     DigestMismatch,
+    InvalidRequest,
     NothingToDo,
     OutdatedView,
     PlanIsStale,
     PlannedOnly,
     RecentLoginNeeded,
     SelfApproval,
+    TicketNeeded,
     WrongState,
 )
 from apps.plans.models import Decision, Plan, PlanVersion
@@ -43,13 +45,16 @@ from apps.plans.services.changing import (
 )
 from apps.plans.states import PlanState
 
+LONGEST_TICKET = 100
+
 
 @denials_recorded()
-def propose_plan(*, plan_id: int, actor: User, check: Check | None = None) -> Plan:
+def propose_plan(*, plan_id: int, actor: User, change_ticket: str = "", check: Check | None = None) -> Plan:
     """DRAFT to PROPOSED: from here on it waits for somebody else's decision, until it expires.
 
-    Raises NotComputed, NothingToDo (it changes nothing), PlanIsStale (the cluster moved on: the plan is
-    STALE afterwards), WrongState, Denied.
+    change_ticket: at most 100 characters in the words of another system; shown at the approval.
+    Raises NotComputed, TicketNeeded (the cluster's policy wants one), InvalidRequest, NothingToDo (it changes
+    nothing), PlanIsStale (the cluster moved on: the plan is STALE afterwards), WrongState, Denied.
     """
     plan = find_plan(plan_id)
     authorize(actor, Action.PLAN, plan.cluster, subject=plan)
@@ -59,12 +64,13 @@ def propose_plan(*, plan_id: int, actor: User, check: Check | None = None) -> Pl
     version = require_version(plan)
     if not does_something(version):
         raise NothingToDo(f"plan {plan.pk} changes nothing: {plan.state_reason}")
+    ticket = _checked_ticket(plan, change_ticket)
     _let_go_stale(version)
-    return _propose(plan_id, actor, version.number, check)
+    return _propose(plan_id, actor, version.number, ticket, check)
 
 
 @transaction.atomic(durable=True)
-def _propose(plan_id: int, actor: User, number: int, check: Check | None) -> Plan:
+def _propose(plan_id: int, actor: User, number: int, ticket: str, check: Check | None) -> Plan:
     plan = lock_plan(plan_id, check)
     authorize(actor, Action.PLAN, plan.cluster, subject=plan)
     require_can_become(plan, PlanState.PROPOSED)
@@ -72,6 +78,7 @@ def _propose(plan_id: int, actor: User, number: int, check: Check | None) -> Pla
         raise WrongState(f"plan {plan.pk} was edited meanwhile: look at version {plan.version_number} first")
     version = require_version(plan)
     plan.proposed_by = actor
+    plan.change_ticket = ticket
     plan.proposed_at = timezone.now()
     plan.expires_at = _expiry()
     change_state(
@@ -79,10 +86,23 @@ def _propose(plan_id: int, actor: User, number: int, check: Check | None) -> Pla
         PlanState.PROPOSED,
         actor=actor,
         action="plan.proposed",
-        detail={"version": number, "digest": version.digest},
-        fields=("proposed_by", "proposed_at", "expires_at"),
+        detail={"version": number, "digest": version.digest, **({"change_ticket": ticket} if ticket else {})},
+        fields=("proposed_by", "proposed_at", "expires_at", "change_ticket"),
     )
     return plan
+
+
+def _checked_ticket(plan: Plan, text: str) -> str:
+    """One given before stands where none is given now."""
+    ticket = " ".join(text.split()) or plan.change_ticket
+    if len(ticket) > LONGEST_TICKET or not ticket.isprintable():
+        raise InvalidRequest(f"change_ticket must be one line of at most {LONGEST_TICKET} characters")
+    if not ticket and policy_of(plan.cluster).requires_ticket:
+        raise TicketNeeded(
+            f"plan {plan.pk} cannot be proposed without a change ticket (change_ticket): the policy of "
+            f"{plan.cluster.name} requires one"
+        )
+    return ticket
 
 
 @denials_recorded()
@@ -116,7 +136,7 @@ def _approve(plan_id: int, digest: str, approver: User, comment: str, logged_in_
         PlanState.APPROVED,
         actor=approver,
         action="plan.approved",
-        detail=_told(version, comment),
+        detail=_told(version, comment, plan.change_ticket),
         fields=("expires_at",),
     )
     return plan
@@ -237,8 +257,9 @@ def _decide(plan: Plan, version: PlanVersion, person: User, verdict: str, commen
     )
 
 
-def _told(version: PlanVersion, comment: str) -> dict[str, Any]:
-    return {"version": version.number, "digest": version.digest, "comment": comment}
+def _told(version: PlanVersion, comment: str, ticket: str = "") -> dict[str, Any]:
+    told = {"version": version.number, "digest": version.digest, "comment": comment}
+    return {**told, "change_ticket": ticket} if ticket else told
 
 
 def _expiry(own_seconds: int | None = None) -> datetime:
