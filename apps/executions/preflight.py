@@ -23,6 +23,7 @@ from apps.executions.checks.looking import Check, Look, Objection
 from apps.executions.checks.namespaces import check_namespaces, check_quotas
 from apps.executions.checks.owners import check_autoscalers, check_jobs, check_owners
 from apps.executions.checks.rights import check_rights
+from apps.executions.checks.schedulers import check_other_schedulers
 from apps.executions.checks.steering import check_hand_overs, check_steering
 from apps.executions.drifting import drifted_nodes
 from apps.executions.dry_runs import (
@@ -83,6 +84,7 @@ CHECKS: tuple[Check, ...] = (
     check_autoscalers,
     check_budgets,
     check_gangs,
+    check_other_schedulers,
     check_namespaces,
     check_quotas,
     check_steering,

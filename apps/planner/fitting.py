@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from apps.planner.affinity import interpod_reasons, uses_neighbours
 from apps.planner.company import TermIndex
-from apps.planner.inventory import LinkClass, Node, Pod
+from apps.planner.inventory import LinkClass, Node, Pod, Tie
 from apps.planner.mig.nodes import MIG_PREFIX
 from apps.planner.movability import DEFAULT_SCHEDULER
 from apps.planner.resources import scale_text
@@ -104,6 +104,7 @@ class Fitting:
                 pod.tolerations,
                 pod.volumes_pin_node and pod.node_name,
                 pod.scheduler,
+                Tie.PLANNED_ONLY in pod.ties,
                 bool(pod.claims or pod.claim_wishes),
             )
         return known
@@ -217,7 +218,7 @@ def _link_reason(room: Room) -> Reason:
 
 def _reasons_anywhere(pod: Pod) -> Iterable[Reason]:
     """What lies in the pod, whatever the node is like."""
-    if pod.scheduler != DEFAULT_SCHEDULER:
+    if pod.scheduler != DEFAULT_SCHEDULER and Tie.PLANNED_ONLY not in pod.ties:
         yield Reason.SCHEDULER
     if pod.claims or pod.claim_wishes:
         yield Reason.CLAIMS

@@ -96,12 +96,13 @@ class Node:
 
 class Tie(StrEnum):
     """What ties a pod to its place in a way that rules ask about; its protections say it in a sentence. The
-    last two are never read from a cluster: they stand for a waiver that lifts the rule (`waiving`)."""
+    last three are never read from a cluster: they stand for a waiver that lifts the rule (`waiving`)."""
 
     NO_OWNER = "no-owner"
     CLAIMS = "claims"
     MAY_BE_INTERRUPTED = "may-be-interrupted"
     OWNER_WAIVED = "owner-waived"
+    PLANNED_ONLY = "planned-only"
 
 
 @dataclass(frozen=True, slots=True)

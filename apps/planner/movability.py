@@ -28,6 +28,11 @@ OWNERS_READ_FROM = {
 }
 
 
+def tell_scheduler(pod: Pod) -> str:
+    """A rule that a waiver lifts for planning alone: such a pod is planned and shown, never evicted."""
+    return f"It belongs to the scheduler {pod.scheduler}, which cannot be steered yet."
+
+
 @dataclass(frozen=True, slots=True)
 class Movability:
     """reasons: why it may not be moved, empty when it may."""
@@ -112,8 +117,8 @@ class MovabilityRules:
             reasons.append(INTERACTIVE)
         if pod.reservation:
             reasons.append("It is a placeholder that keeps a device for the shares on it.")
-        if pod.scheduler != DEFAULT_SCHEDULER:
-            reasons.append(f"It belongs to the scheduler {pod.scheduler}, which cannot be steered yet.")
+        if pod.scheduler != DEFAULT_SCHEDULER and Tie.PLANNED_ONLY not in pod.ties:
+            reasons.append(tell_scheduler(pod))
         if pod.volumes_pin_node:
             reasons.append("Its volume can be reached from its present place only.")
         return (*reasons, *pod.protections)
@@ -143,7 +148,8 @@ class MovabilityRules:
         if owner is not None and owner.backoff_limit is not None and owner.failed_pods >= owner.backoff_limit:
             reasons.append(f"One more lost pod would fail {owner.display or owner.name} (backoffLimit).")
         gang = self.snapshot.gangs.get(pod.gang)
-        if gang is not None and gang.min_members > 1 and self._members[pod.gang] <= gang.min_members:
+        is_bound = gang is not None and gang.min_members > 1 and Tie.PLANNED_ONLY not in pod.ties
+        if gang is not None and is_bound and self._members[pod.gang] <= gang.min_members:
             reasons.append(
                 f"Its gang {pod.gang} needs all {gang.min_members} members; gangs move whole or not at all."
             )

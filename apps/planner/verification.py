@@ -37,13 +37,16 @@ def check_plan(snapshot: Snapshot, plan: Plan) -> list[str]:
     found = [fault for move in plan.moves for fault in departures.faults(snapshot.pods[move.pod_uid])]
     found += wave_faults(departures, plan)
     found += preemption_faults(departures, plan)
-    found += _check_neighbours(snapshot, plan)
+    found += _check_neighbours(snapshot, plan, departures)
     if plan.goal is Goal.MIG:
         found += check_mig_plan(snapshot, plan)
     else:
         found += _check_room(snapshot, plan)
         found += replay_faults(snapshot, plan.moves)
-    return [*found, *check_gangs(snapshot, plan), *check_sums(snapshot, plan)]
+    shown_only = {
+        move.pod_uid for move in plan.moves if departures.is_shown_only(snapshot.pods[move.pod_uid])
+    }
+    return [*found, *check_gangs(snapshot, plan, shown_only), *check_sums(snapshot, plan)]
 
 
 def _check_form(snapshot: Snapshot, plan: Plan) -> list[str]:
@@ -153,7 +156,7 @@ def replay_faults(snapshot: Snapshot, moves: Sequence[Move]) -> list[str]:
     return faults
 
 
-def _check_neighbours(snapshot: Snapshot, plan: Plan) -> list[str]:
+def _check_neighbours(snapshot: Snapshot, plan: Plan, departures: Departures) -> list[str]:
     """Every node a pod comes to takes it, whatever the others of its wave have done by then."""
     standing = company_now(snapshot)
     faults: list[str] = []
@@ -164,7 +167,8 @@ def _check_neighbours(snapshot: Snapshot, plan: Plan) -> list[str]:
         moving = Company(standing.facts, {move.pod_uid: (move.source, move.target) for move in moves})
         for move in moves:
             pod, node = snapshot.pods[move.pod_uid], snapshot.nodes[move.target]
-            found = [*node_faults(pod, node), *neighbour_faults(standing, moving, pod, node)]
+            found = node_faults(pod, node, is_shown_only=departures.is_shown_only(pod))
+            found += neighbour_faults(standing, moving, pod, node)
             faults += [f"move {move.order}: {one}" for one in found]
         for move in moves:
             standing.add(move.pod_uid, (move.target,))

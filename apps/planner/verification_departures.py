@@ -28,6 +28,7 @@ CAN_BE_WAIVED = re.compile(
     r"its annotation (karpenter\.sh/do-not-(disrupt|evict)|cluster-autoscaler\.kubernetes\.io/safe-to-evict"
     r"|defrag\.gpu\.internal/protect) is |the annotation defrag\.gpu\.internal/protect of its "
     r"|its local volume |its volume |it is an interactive notebook|A person works in it"
+    r"|It belongs to the scheduler "
 )
 """Whoever else protects a pod is not overruled by a waiver: the rest would not come back, or not alone."""
 
@@ -66,7 +67,7 @@ class Departures:
         waived = set() if stays_away else self._waived.get(pod.uid, set())
         return [
             *(f"{pod.key}: {reason}" for reason in pod.protections if reason not in waived),
-            *self._of_itself(pod, stays_away),
+            *self._of_itself(pod, stays_away, is_shown_only=self.is_shown_only(pod) and not stays_away),
             *self._of_its_owner(pod, waived),
             *self._of_its_budget(pod),
             *(
@@ -76,10 +77,16 @@ class Departures:
             ),
         ]
 
-    def _of_itself(self, pod: Pod, stays_away: bool) -> Iterator[str]:
+    def is_shown_only(self, pod: Pod) -> bool:
+        """Of another scheduler, and waived for planning: no execution ever begins with it."""
+        waived = self._waived.get(pod.uid, ())
+        is_waived = any(one.startswith("It belongs to the scheduler ") for one in waived)
+        return is_waived and pod.scheduler != "default-scheduler"
+
+    def _of_itself(self, pod: Pod, stays_away: bool, *, is_shown_only: bool) -> Iterator[str]:
         if pod.terminating or pod.hold or pod.is_being_moved or (pod.volumes_pin_node and not stays_away):
             yield f"{pod.key} is terminating, a hold, pinned by a volume or already moving"
-        if pod.scheduler != "default-scheduler":
+        if pod.scheduler != "default-scheduler" and not is_shown_only:
             yield f"{pod.key} belongs to the scheduler {pod.scheduler}"
         if pod.reservation:
             yield f"{pod.key} is the placeholder of a share scheduler"
@@ -132,7 +139,7 @@ def wave_faults(departures: Departures, plan: Plan) -> list[str]:
             budgets[move.wave, budget.uid] += 1
         if pod.workload and not departures.budgets_of(pod):
             alone[move.wave, pod.workload] += 1
-        if pod.gang in snapshot.gangs:
+        if pod.gang in snapshot.gangs and not departures.is_shown_only(pod):
             gangs[move.wave, pod.gang] += 1
     faults = [
         f"wave {wave} takes {count} pods of budget {snapshot.budgets[uid].name}"

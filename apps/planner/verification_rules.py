@@ -34,8 +34,8 @@ def selector_holds(selector: LabelSelector | None, labels: Mapping[str, str]) ->
     return all(requirement_holds(part, labels) for part in selector.requirements)
 
 
-def node_faults(pod: Pod, node: Node) -> list[str]:
-    """What about the node itself forbids the pod."""
+def node_faults(pod: Pod, node: Node, *, is_shown_only: bool = False) -> list[str]:
+    """What about the node itself forbids the pod. is_shown_only: it is never carried out."""
     faults: list[str] = []
     if not node.ready or node.stale_since is not None:
         faults.append(f"{node.name} is not Ready or stale")
@@ -60,12 +60,12 @@ def node_faults(pod: Pod, node: Node) -> list[str]:
         )
         if not tolerated:
             faults.append(f"{pod.key} does not tolerate {taint.key} on {node.name}")
-    return faults + _faults_anywhere(pod)
+    return faults + _faults_anywhere(pod, is_shown_only)
 
 
-def _faults_anywhere(pod: Pod) -> list[str]:
+def _faults_anywhere(pod: Pod, is_shown_only: bool) -> list[str]:
     faults = []
-    if pod.scheduler != "default-scheduler":
+    if pod.scheduler != "default-scheduler" and not is_shown_only:
         faults.append(f"{pod.key} belongs to the scheduler {pod.scheduler}")
     if pod.claims or pod.claim_wishes:
         faults.append(f"{pod.key} gets devices by resource claims, whose place no plan can choose")

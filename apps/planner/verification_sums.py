@@ -6,6 +6,7 @@ Freed nodes, gangs whole, costs, bounds. Not in here: whether the moves are soun
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 
 from apps.planner.outcome import wants_device
 from apps.planner.plan import Goal, Plan
@@ -55,8 +56,9 @@ def _holds_devices(snapshot: Snapshot, name: str) -> bool:
     return any(wants_device(pod) for pod in there if not pod.hold or pod.nominated_node == name)
 
 
-def check_gangs(snapshot: Snapshot, plan: Plan) -> list[str]:
-    """Whoever is unlocked is unlocked whole; no running gang is moved in part below its minimum."""
+def check_gangs(snapshot: Snapshot, plan: Plan, shown_only: Collection[str] = ()) -> list[str]:
+    """Whoever is unlocked is unlocked whole; no running gang is moved in part below its minimum. shown_only:
+    UIDs of moved pods that are never carried out."""
     faults: list[str] = []
     given = {one.pod_uid for one in plan.hand_overs}
     unlocked = set(plan.unlocked)
@@ -72,7 +74,7 @@ def check_gangs(snapshot: Snapshot, plan: Plan) -> list[str]:
             faults.append(f"{pod.key} waits behind the gate {gates[0]} and would not start")
     started = Counter(snapshot.pods[uid].gang for uid in given)
     running = Counter(pod.gang for pod in snapshot.pods.values() if pod.is_holding)
-    moved = Counter(snapshot.pods[move.pod_uid].gang for move in plan.moves)
+    moved = Counter(snapshot.pods[move.pod_uid].gang for move in plan.moves if move.pod_uid not in shown_only)
     for key, gang in snapshot.gangs.items():
         if key in unlocked and running[key] + started[key] < gang.min_members:
             faults.append(f"gang {key} is unlocked and lacks members")

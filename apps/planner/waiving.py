@@ -12,11 +12,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from apps.planner.inventory import Pod, Tie
-from apps.planner.movability import INTERACTIVE, is_interactive
+from apps.planner.movability import DEFAULT_SCHEDULER, INTERACTIVE, is_interactive, tell_scheduler
 from apps.planner.plan import Waiver
 from apps.planner.snapshot import Snapshot
 
 OF_OWNER = "the annotation defrag.gpu.internal/protect of its "
+OF_SCHEDULER = "It belongs to the scheduler "
+"""Lifted for planning alone, with the rule of the pod's gang: no such pod is evicted, whoever signs."""
 WAIVABLE = (
     "its annotation karpenter.sh/do-not-disrupt is ",
     "its annotation karpenter.sh/do-not-evict is ",
@@ -27,6 +29,7 @@ WAIVABLE = (
     "its volume ",
     "it is an interactive notebook",
     INTERACTIVE,
+    OF_SCHEDULER,
 )
 """How the sentences begin (`kube.translate.protections` writes them). What follows may be anybody's text."""
 
@@ -36,8 +39,9 @@ def is_waivable(protection: str) -> bool:
 
 
 def protections_of(pod: Pod) -> tuple[str, ...]:
-    """Everything that protects it, the rule for interactive pods among it."""
-    return (*pod.protections, *([INTERACTIVE] if is_interactive(pod) else []))
+    """Everything that protects it, the rules for interactive pods and of other schedulers among it."""
+    scheduled = [tell_scheduler(pod)] if pod.scheduler != DEFAULT_SCHEDULER else []
+    return (*pod.protections, *([INTERACTIVE] if is_interactive(pod) else []), *scheduled)
 
 
 def lift(pod: Pod, waived: Iterable[str]) -> Pod:
@@ -49,6 +53,8 @@ def lift(pod: Pod, waived: Iterable[str]) -> Pod:
     ties = list(pod.ties)
     if INTERACTIVE in lifted:
         ties.append(Tie.MAY_BE_INTERRUPTED)
+    if tell_scheduler(pod) in lifted:
+        ties.append(Tie.PLANNED_ONLY)
     of_owner = [one for one in pod.protections if one.startswith(OF_OWNER)]
     if of_owner and lifted.issuperset(of_owner):
         ties.append(Tie.OWNER_WAIVED)

@@ -21,9 +21,21 @@ class WaiverWishSerializer(StrictSerializer):
     newest snapshot; the approver signs for exactly those."""
 
     pod = serializers.RegexField(
-        r"^[-.a-zA-Z0-9]+/[-._a-zA-Z0-9]+$", max_length=320, help_text="namespace/name"
+        r"^[-.a-zA-Z0-9]+/[-._a-zA-Z0-9]+$", max_length=320, required=False, help_text="namespace/name"
+    )
+    gang = serializers.RegexField(
+        r"^[-.a-zA-Z0-9]+/[-._a-zA-Z0-9@]+$",
+        max_length=600,
+        required=False,
+        help_text="namespace/name of a gang instead of a pod: each of its running pods is named. Pods of "
+        "other schedulers are planned and shown only, whoever signs",
     )
     reason = serializers.CharField(max_length=LONGEST_REASON, help_text="why, for the approver and the audit")
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if ("pod" in attrs) == ("gang" in attrs):
+            raise serializers.ValidationError("name a pod or a gang, one of them")
+        return attrs
 
 
 def _waivers(**facts: Any) -> serializers.ListField:

@@ -18,11 +18,13 @@ from apps.planner.waiving import is_waivable, protections_of
 from apps.plans.errors import InvalidRequest
 
 MOST_WAIVERS = 50
+MOST_PODS = 500
 LONGEST_REASON = 300
 
 
 def named_waivers(snapshot: Snapshot, wishes: Sequence[Mapping[str, Any]], by: str) -> list[dict[str, Any]]:
-    """As a plan's request keeps them. wishes: {"pod": "namespace/name", "reason"}.
+    """As a plan's request keeps them. wishes: {"pod": "namespace/name", "reason"}, or {"gang", …} for all
+    of its members at once.
 
     Raises InvalidRequest: no such pod, one that needs no waiver, one that no waiver can help.
     """
@@ -30,7 +32,7 @@ def named_waivers(snapshot: Snapshot, wishes: Sequence[Mapping[str, Any]], by: s
         raise InvalidRequest(f"{len(wishes)} waivers are too many for one plan: name at most {MOST_WAIVERS}")
     by_key = {pod.key: pod for pod in snapshot.pods.values() if pod.is_holding and not pod.terminating}
     found: dict[str, Waiver] = {}
-    for wish in wishes:
+    for wish in _each_pod(snapshot, wishes):
         key, reason = str(wish.get("pod", "")), " ".join(str(wish.get("reason", "")).split())
         if not reason or not reason.isprintable() or len(reason) > LONGEST_REASON:
             raise InvalidRequest(
@@ -49,6 +51,29 @@ def named_waivers(snapshot: Snapshot, wishes: Sequence[Mapping[str, Any]], by: s
             raise InvalidRequest(f"nothing protects {key}: leave its waiver out")
         found[pod.uid] = Waiver(pod.uid, key, protections, reason, by)
     return [{**asdict(one), "protections": list(one.protections)} for one in found.values()]
+
+
+def _each_pod(snapshot: Snapshot, wishes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """A gang's wish as one for each member that runs. Raises InvalidRequest."""
+    found: list[Mapping[str, Any]] = []
+    for wish in wishes:
+        gang = str(wish.get("gang", ""))
+        if not gang:
+            found.append(wish)
+            continue
+        members = sorted(
+            pod.key
+            for pod in snapshot.pods.values()
+            if pod.gang == gang and pod.is_holding and not pod.terminating
+        )
+        if not members:
+            raise InvalidRequest(
+                f"no gang {gang[:80]!r} runs in the newest snapshot: a waiver names one that does"
+            )
+        found += [{**wish, "pod": key} for key in members]
+    if len(found) > MOST_PODS:
+        raise InvalidRequest(f"the waivers name {len(found)} pods: name at most {MOST_PODS} in one plan")
+    return found
 
 
 def waivers_of(request: Mapping[str, Any]) -> tuple[Waiver, ...]:

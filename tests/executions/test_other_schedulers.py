@@ -80,7 +80,7 @@ def test_a_gang_above_its_minimum_is_still_planned_only():
 
 def test_a_whole_gang_has_a_price_and_still_no_hold():
     found = told(gang_of(), ["u0", "u1", "u2", "u3"])
-    assert "its price is 4 restarts and about 8.0 GPU-hours" in found
+    assert "moves as a whole. Its price is 4 restarts and about 8.0 GPU-hours" in found
     assert "no hold of ours is proved under KAI" in found
 
 

@@ -16,7 +16,7 @@ from apps.kube.errors import Forbidden, NotFound
 from apps.kube.gateway import KAI_POD_GROUPS, PODS, Gateway
 from apps.kube.translate.values import child, clean
 from apps.planner.costs import lost_seconds
-from apps.planner.inventory import Gang, Pod
+from apps.planner.inventory import Pod
 from apps.planner.plan import Plan
 from apps.planner.resources import demand_of
 from apps.planner.snapshot import Snapshot
@@ -88,7 +88,7 @@ def _judge_kai(pod: Pod, situation: Situation) -> str:
         return ""
     members = _members(pod, situation)
     if _moves_whole(members, situation):
-        return _price(gang, members, situation)
+        return f"Gang {gang.key} moves as a whole. {_price(members, situation)}."
     left = len(members) - sum(one.uid in situation.leaving for one in members)
     if left >= gang.min_members:
         return ""
@@ -105,7 +105,7 @@ def _judge_kai(pod: Pod, situation: Situation) -> str:
         )
     if grace < start.seconds:
         shorter = f"{tell_seconds(grace)} < {tell_seconds(start.seconds)} {start.words}"
-        return f"{rule}: {shorter}: all {len(members)} would die."
+        return f"{rule}: {shorter}: all {len(members)} would die. {_price(members, situation)}."
     longer = f"{tell_seconds(grace)} >= {tell_seconds(start.seconds)} {start.words}"
     return f"{rule}: {longer}, so they would live if it lands at once."
 
@@ -114,14 +114,11 @@ def _moves_whole(members: Collection[Pod], situation: Situation) -> bool:
     return len(members) > 1 and all(one.uid in situation.leaving for one in members)
 
 
-def _price(gang: Gang, members: list[Pod], situation: Situation) -> str:
-    """Of a gang that moves as a whole: all restart, and what ran since the last checkpoint is lost."""
+def _price(members: list[Pod], situation: Situation) -> str:
+    """Every member restarts, and what ran since its last checkpoint is lost."""
     picture = situation.picture
     hours = sum(lost_seconds(picture, one) * demand_of(one).gpu_milli / 1000 for one in members) / HOUR
-    return (
-        f"Gang {gang.key} moves as a whole: its price is {len(members)} restarts and about "
-        f"{hours:.1f} GPU-hours of running time."
-    )
+    return f"Its price is {len(members)} restarts and about {hours:.1f} GPU-hours of running time"
 
 
 def _judge_volcano(pod: Pod, situation: Situation) -> str:
@@ -150,7 +147,7 @@ def _gang_floor(pod: Pod, situation: Situation) -> str:
         return ""
     members = _members(pod, situation)
     if _moves_whole(members, situation):
-        return _price(gang, members, situation)
+        return f"Gang {gang.key} moves as a whole. {_price(members, situation)}."
     left = len(members) - sum(one.uid in situation.leaving for one in members)
     if left >= gang.min_members:
         return ""
