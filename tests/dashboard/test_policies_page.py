@@ -64,9 +64,33 @@ def test_an_admin_sets_limits_and_windows_by_forms(admin, cluster):
     assert AuditEntry.objects.filter(action="policy.changed", actor=admin).count() == 4
 
 
+def test_budgets_rest_and_maintenance_windows_are_set_by_forms_and_read_by_everybody(admin, cluster):
+    client = log_in(admin)
+    budgets = "namespace prod-* 2\n\nnode * 1 in_flight"
+    rest = {"cool_down_minutes": "90", "max_evictions_per_hour": "40", "max_moves_per_workload_per_day": "3"}
+    save(client, "save", version="0", disruption_budgets=budgets, **rest)
+    weekly = {"kind": "weekly", "weekdays": ["sun"], "start": "01:00", "end": "05:00", "reason": "low load"}
+    zone = {"time_zone": "Europe/Berlin", "windows": "maintenance_windows"}
+    page = save(client, "add-window", version="1", **weekly, **zone)
+    assert "The maintenance window is added." in text_of(page)
+    assert "Sun 01:00 to 05:00 Europe/Berlin" in text_of(page)
+    assert "node * 1 in_flight" in page.content.decode()
+    policy = ClusterPolicy.objects.get(cluster=cluster)
+    assert [one["scope"] for one in policy.disruption_budgets] == ["namespace", "node"]
+    assert (policy.workload_cool_down_seconds, policy.max_evictions_per_hour) == (5400, 40)
+    assert (policy.freeze_windows, len(policy.maintenance_windows)) == ([], 1)
+    seen = text_of(log_in(make_person("vera", "viewer")).get(PAGE))
+    assert "at most 2 pods unavailable in namespace prod-*" in seen
+    assert "at most 1 evictions in flight in node *" in seen
+    save(client, "remove-window", version="2", number="0", windows="maintenance_windows")
+    assert ClusterPolicy.objects.get(cluster=cluster).maintenance_windows == []
+
+
 @pytest.mark.parametrize(
     ("verb", "sent", "line"),
     [
+        ("save", {"disruption_budgets": "two of prod"}, "disruption budget 1: write scope, name and number"),
+        ("save", {"disruption_budgets": "galaxy * 2"}, "disruption budget 1: scope must be one of"),
         ("save", {"protected_namespaces": "Prod serving"}, "is no namespace"),
         ("save", {"max_moves_per_plan": "many"}, "max moves per plan must be a whole number or empty"),
         ("save", {"max_moves_per_plan": "6000"}, "take 1 to 5000"),

@@ -291,6 +291,44 @@ def test_one_that_a_freeze_paused_waits_for_a_person_once_the_kill_switch_was_th
     assert (running()[0], running()[1].state) == (None, State.PAUSED)
 
 
+def test_outside_the_maintenance_windows_it_pauses_and_goes_on_by_itself_once_one_is_open(cluster, running):
+    ahead = timezone.now() + timedelta(days=2)
+    later = {
+        "first_day": f"{ahead:%Y-%m-%d}",
+        "last_day": f"{ahead:%Y-%m-%d}",
+        "start": "01:00",
+        "end": "24:00",
+    }
+    later |= {"time_zone": "UTC", "reason": "sunday"}
+    always = {**later, "first_day": f"{timezone.now() - timedelta(days=1):%Y-%m-%d}"}
+    set_policy(cluster, maintenance_windows=[later])
+    assert running()[0] is False  # it waits in the queue
+    kept, execution = running(state=State.RUNNING)
+    assert (kept, execution.state, execution.is_frozen) == (True, State.PAUSED, True)
+    until = f"{ahead:%Y-%m-%d} 01:00 UTC"
+    assert execution.state_reason == f"Paused until the maintenance window at {until} (sunday)."
+    with pytest.raises(HeldByPolicy, match=f"No maintenance window of east is open before {until}"):
+        permission.require_no_ban(permission.policy_of(cluster))
+    set_policy(cluster, maintenance_windows=[always])
+    kept, execution = running()
+    assert (kept, execution.state, execution.is_frozen) == (True, State.RUNNING, False)
+    assert execution.state_reason == "The maintenance window is open: it goes on by itself."
+
+
+def test_a_right_that_was_taken_away_stops_the_very_next_effect(cluster, two_plans):
+    """Within a pass over many steps, too: not only at the turn of the execution."""
+    omar = person("omar", "operator")
+    execution = services.start_execution(actor=omar, plan_id=two_plans[0].pk)
+    Execution.objects.filter(pk=execution.pk).update(state=State.RUNNING)
+    step = Step.objects.create(execution=execution, position=1, kind=StepKind.CORDON_NODE, target="node a")
+    lease = locks.claim(execution.pk, owner="test", seconds=60)
+    context = SimpleNamespace(lease=lease, execution=Execution.objects.get(pk=execution.pk))
+    omar.grants.all().delete()
+    with pytest.raises(HeldByPolicy, match="omar may not operate any more"):
+        permission.record_intent(context, step, act("cordon", "x"), during=[State.RUNNING], seconds=9)
+    assert not AuditEntry.objects.filter(action__startswith="step.").exists()
+
+
 def test_a_pause_by_a_person_outlasts_every_freeze(cluster, running):
     """Also one that came after the freeze had paused it and had ended."""
     freeze(cluster)

@@ -12,7 +12,7 @@ from apps.dashboard.reading.quality import tell_distance
 from apps.dashboard.reading.times import duration, gpu_time, seconds_since
 from apps.dashboard.reading.words import listing, plural
 from apps.planner.costs import DEFAULT_COSTS
-from apps.planner.plan import Goal, Plan
+from apps.planner.plan import Goal, Plan, Waiver
 from apps.plans.models import Plan as PlanRow
 from apps.plans.models import PlanVersion
 from apps.plans.states import PlanState
@@ -133,6 +133,7 @@ def check_decision(
     preempted: Sequence[PreemptionLine] = (),
     losing: str = "",
     against: str = "",
+    waivers: Sequence[Waiver] = (),
 ) -> list[Check]:
     """Everything that the approval will ask again, as far as it can be seen now. losing: who gives way
     without a new place, "" for nobody. against: what speaks against the plan as a whole, "" if nothing."""
@@ -148,6 +149,10 @@ def check_decision(
         )
     else:
         checks.append(Check("ok", "The snapshot still matches the cluster"))
+    checks += [
+        Check("warn", f"{one.pod} is protected and moves by the waiver that {one.by} asked for: {one.reason}")
+        for one in waivers
+    ]
     checks += [Check("bad", f"It would not begin as things are: {against}")] if against else []
     checks += [_check_dry_runs(lines, preempted)] if lines or preempted or not cuts else []
     checks += [_check_cuts(one) for one in cuts]

@@ -90,6 +90,7 @@ class PlanPicture:
     relaxed: Sequence[str] = ()
     may_stop: bool = False
     cuts: Sequence[NodeCuts] = ()
+    layouts: Sequence[tuple[NamedLayout, str]] = ()
     what: str = ""
     map: SafeString | str = ""
     minis: Sequence[Mini] = ()
@@ -162,6 +163,7 @@ def _draw_version(row: PlanRow, version: PlanVersion, user: Any, *, may_approve:
     cuts = list_cuts(plan, snapshot, found=answers)
     told: dict[str, Any] = {"lines": lines, "cuts": cuts, "preempted": preempted, "losing": losing}
     told |= {"changes": changes or (), "is_stale_view": _is_view_stale(row)}
+    told["waivers"] = plan.waivers
     told["against"] = answers[WHOLE_PLAN].message if WHOLE_PLAN in answers else ""
     checks = check_decision(row, user, may_approve=may_approve, **told)
     asked = len(lines) + len(preempted) + len(cuts)
@@ -174,6 +176,7 @@ def _draw_version(row: PlanRow, version: PlanVersion, user: Any, *, may_approve:
         "preemptions": preempted,
         "losing": losing,
         "cuts": cuts,
+        "layouts": [(one, answers[one.name].message if one.name in answers else "") for one in plan.layouts],
         "what": tell_what(plan),
         "changes": changes or (),
         "checks": checks,

@@ -11,13 +11,16 @@ from apps.clusters.models import Cluster
 from apps.dashboard.reading.words import plural
 from apps.executions.queries import open_executions
 from apps.executions.turns import evictions_in_flight
-from apps.plans.freezes import Span, Window, tell_moment, tell_window, zone_of
+from apps.plans.freezes import Span, Window, freeze_at, next_span, tell_moment, tell_window, zone_of
 from apps.plans.models import ClusterPolicy
 from apps.plans.policies import (
+    FREEZE,
     KILL_SWITCH,
+    OUTSIDE,
     USUAL_MOVES,
     USUAL_SECONDS,
     ban_of,
+    maintenance_of,
     moves_allowed,
     next_freeze,
     policy_of,
@@ -26,6 +29,7 @@ from apps.plans.policies import (
 )
 from apps.plans.request_rules import MOST_MOVES, MOST_SECONDS
 
+EFFECTS = {KILL_SWITCH: "stopped", FREEZE: "frozen", OUTSIDE: "outside maintenance"}
 AHEAD = timedelta(hours=2)
 """A freeze that begins so soon is announced on every page of the cluster."""
 
@@ -83,13 +87,26 @@ def tell_facts(policy: ClusterPolicy) -> list[Fact]:
     ban, coming = ban_of(policy, now), next_freeze(policy, now)
     running = open_executions().filter(plan__cluster=cluster).count()
     flying = evictions_in_flight(cluster).count()
-    effects = "allowed" if ban is None else "stopped" if ban.kind == KILL_SWITCH else "frozen"
+    effects = "allowed" if ban is None else EFFECTS[ban.kind]
     return [
         Fact("New effects", effects, ban.sentence if ban else "executions may begin and go on"),
         Fact("Next freeze", *_tell_coming(coming)),
+        *_tell_maintenance(policy, now),
         Fact("Executions under way", *_of_most(running, policy.max_concurrent_executions)),
         Fact("Evictions in flight", *_of_most(flying, policy.max_evictions_in_flight)),
     ]
+
+
+def _tell_maintenance(policy: ClusterPolicy, now: datetime) -> list[Fact]:
+    """When the open maintenance window closes, or the next one opens; nothing where there are none."""
+    windows = maintenance_of(policy)
+    if not windows:
+        return []
+    here = freeze_at(windows, now)
+    if here is not None:
+        return [Fact("Maintenance", "open", f"until {here.until_words}: {here.window.reason}")]
+    when, note = _tell_coming(next_span(windows, now))
+    return [Fact("Maintenance", "closed", f"opens {when} ({note})")]
 
 
 def _tell_coming(coming: tuple[Span, Window] | None) -> tuple[str, str]:
@@ -109,16 +126,42 @@ def _of_most(number: int, most: int | None) -> tuple[str, str]:
     return f"{number}", "no limit" if most is None else f"of at most {most}"
 
 
-def list_windows(policy: ClusterPolicy) -> list[WindowRow]:
+@dataclass(frozen=True, slots=True)
+class WindowPanel:
+    """field: of the policy. prefix: keeps the names of its forms apart. empty: what it means to have none."""
+
+    field: str
+    prefix: str
+    title: str
+    note: str
+    empty: str
+    windows: tuple[WindowRow, ...]
+
+
+def list_panels(policy: ClusterPolicy) -> list[WindowPanel]:
     now = timezone.now()
-    return [_row(number, window, now) for number, window in enumerate(windows_of(policy))]
+    frozen = tuple(_row(number, one, now, "warn") for number, one in enumerate(windows_of(policy)))
+    opened = tuple(_row(number, one, now, "ok") for number, one in enumerate(maintenance_of(policy)))
+    none = "There is none: executions may begin at any time."
+    kept = "There is none: executions may begin at any time outside freeze windows."
+    return [
+        WindowPanel("freeze_windows", "", "Freeze windows", "nothing new is started in one", none, frozen),
+        WindowPanel(
+            "maintenance_windows",
+            "maintenance-",
+            "Maintenance windows",
+            "where there are any, nothing new is started outside them",
+            kept,
+            opened,
+        ),
+    ]
 
 
-def _row(number: int, window: Window, now: datetime) -> WindowRow:
+def _row(number: int, window: Window, now: datetime, tone_now: str) -> WindowRow:
     here = next((span for span in window.spans_near(now) if span[0] <= now < span[1]), None)
     coming = min(window.spans_after(now), default=None)
     span = here or coming
-    tone, state = ("warn", "holds now") if here else ("", "comes" if coming else "over")
+    tone, state = (tone_now, "holds now") if here else ("", "comes" if coming else "over")
     when = tuple(_in_zone(span, zone) for zone in dict.fromkeys((window.time_zone, "UTC"))) if span else ()
     return WindowRow(number, tell_window(window), window.reason, tone, state, when)
 

@@ -28,6 +28,7 @@ from apps.executions import services as executions
 from apps.plans import errors as plan_errors
 from apps.plans import queries, services
 from apps.plans.models import Plan
+from apps.plans.waivers import waivers_of
 
 REFUSALS = (
     Denied,
@@ -193,6 +194,16 @@ def _revise(request: HttpRequest, row: Plan) -> HttpResponse:
     return _back(row)
 
 
+def _waive(request: HttpRequest, row: Plan) -> HttpResponse:
+    """The waivers that it has, and one more."""
+    kept = [{"pod": one.pod, "reason": one.reason} for one in waivers_of(row.request)]
+    wish = {"pod": request.POST.get("pod", "").strip(), "reason": request.POST.get("reason", "")}
+    kept = [one for one in kept if one["pod"] != wish["pod"]]
+    services.revise_plan(plan_id=row.pk, actor=person_of(request), waivers=[*kept, wish])
+    tell(request, f"Plan {row.pk} is computed anew, with the waiver for {wish['pod']}.")
+    return _back(row)
+
+
 def _stop(request: HttpRequest, row: Plan) -> HttpResponse:
     services.stop_search(plan_id=row.pk, actor=person_of(request))
     return _back(row)
@@ -209,6 +220,7 @@ VERBS = {
     "reject": _reject,
     "withdraw": _withdraw,
     "revise": _revise,
+    "waive": _waive,
     "stop": _stop,
     "start": _start,
 }

@@ -19,14 +19,15 @@ from apps.accounts.rates import require_rate
 from apps.accounts.rights import Action
 from apps.clusters import queries as clusters
 from apps.clusters.models import Cluster
-from apps.dashboard.reading.policies import list_windows, tell_facts, tell_paused, tell_standing
+from apps.dashboard.reading.policies import list_panels, tell_facts, tell_paused, tell_standing
 from apps.dashboard.views.shell import page, person_of, refuse, show, tell
 from apps.plans import services
+from apps.plans.disruption import UNAVAILABLE, limits_from
 from apps.plans.errors import InvalidPolicy, WrongState
 from apps.plans.freezes import DAYS, zone_names
 from apps.plans.models import ClusterPolicy
 from apps.plans.policies import policy_of
-from apps.plans.policy_rules import LIMITS
+from apps.plans.policy_rules import LIMITS, WINDOWS
 
 LIVE_ON = "sse:policy throttle:1s, sse:execution throttle:2s, every 30s"
 MINUTES = 60
@@ -42,12 +43,13 @@ def _show(request: HttpRequest, place: Cluster, wanted: Mapping[str, Any] | None
     """wanted: what was sent and could not be used, to be mended."""
     policy = policy_of(place)
     rights = accounts.actions_on(request.user, place)
-    windows = list_windows(policy)
-    zone = policy.freeze_windows[-1]["time_zone"] if windows else "UTC"
+    told = [*policy.freeze_windows, *policy.maintenance_windows]
+    zone = told[-1]["time_zone"] if told else "UTC"
     context = {
         "policy": policy,
         "facts": tell_facts(policy),
-        "windows": windows,
+        "window_panels": list_panels(policy),
+        "budgets": [limit.words for limit in limits_from(policy.disruption_budgets)],
         "may_edit": Action.ADMINISTER in rights,
         "may_stop": bool({Action.ADMINISTER, Action.OPERATE} & rights),
         "paused": tell_paused(place),
@@ -69,7 +71,7 @@ def _show(request: HttpRequest, place: Cluster, wanted: Mapping[str, Any] | None
 
 
 def _form_of(policy: ClusterPolicy) -> dict[str, Any]:
-    seconds = policy.approval_expires_after_seconds
+    seconds, rest = policy.approval_expires_after_seconds, policy.workload_cool_down_seconds
     return {
         "protected_namespaces": "\n".join(policy.protected_namespaces),
         "max_moves_per_plan": policy.max_moves_per_plan,
@@ -78,6 +80,10 @@ def _form_of(policy: ClusterPolicy) -> dict[str, Any]:
         "requires_ticket": "yes" if policy.requires_ticket else "",
         "max_concurrent_executions": policy.max_concurrent_executions,
         "max_evictions_in_flight": policy.max_evictions_in_flight,
+        "max_evictions_per_hour": policy.max_evictions_per_hour,
+        "max_moves_per_workload_per_day": policy.max_moves_per_workload_per_day,
+        "disruption_budgets": "\n".join(_budget_line(told) for told in policy.disruption_budgets),
+        "cool_down_minutes": rest // MINUTES if rest else None,
         "approval_minutes": seconds // MINUTES if seconds else None,
     }
 
@@ -114,11 +120,34 @@ def _save(request: HttpRequest, place: Cluster) -> str:
     names = request.POST.get("protected_namespaces", "").replace(",", " ").split()
     minutes = _number(request, "approval_minutes")
     wishes: dict[str, Any] = {name: _number(request, name) for name in LIMITS if name.startswith("max_")}
+    rest = _number(request, "cool_down_minutes")
     wishes["approval_expires_after_seconds"] = None if minutes is None else minutes * MINUTES
+    wishes["workload_cool_down_seconds"] = None if rest is None else rest * MINUTES
+    wishes["disruption_budgets"] = _budgets(request.POST.get("disruption_budgets", ""))
     wishes["may_preempt"] = request.POST.get("may_preempt") == "yes"
     wishes["requires_ticket"] = request.POST.get("requires_ticket") == "yes"
     _change(request, place, {"protected_namespaces": names, **wishes})
     return "The policy is saved. Plans that break it go stale within seconds."
+
+
+def _budgets(text: str) -> list[dict[str, Any]]:
+    """One a line: scope, name, number, and "in_flight" where only our own evictions count."""
+    found = []
+    for number, line in enumerate(filter(None, map(str.strip, text.splitlines())), start=1):
+        words = line.split()
+        if not 3 <= len(words) <= 4 or not (words[2].isascii() and words[2].isdigit() and len(words[2]) < 6):
+            raise InvalidPolicy(
+                "disruption_budgets",
+                f"disruption budget {number}: write scope, name and number, such as namespace prod-* 2",
+            )
+        counts = words[3] if len(words) == 4 else UNAVAILABLE
+        found.append({"scope": words[0], "name": words[1], "at_most": int(words[2]), "counts": counts})
+    return found
+
+
+def _budget_line(told: Mapping[str, Any]) -> str:
+    counts = "" if told["counts"] == UNAVAILABLE else f" {told['counts']}"
+    return f"{told['scope']} {told['name']} {told['at_most']}{counts}"
 
 
 def _number(request: HttpRequest, name: str) -> int | None:
@@ -142,18 +171,27 @@ def _add_window(request: HttpRequest, place: Cluster) -> str:
         told |= {"first_day": sent.get("first_day", ""), "last_day": sent.get("last_day", "")}
     else:
         told["weekdays"] = [day for day in DAYS if day in sent.getlist("weekdays")]
-    windows = policy_of(place).freeze_windows
-    _change(request, place, {"freeze_windows": [*windows, told]})
-    return "The freeze window is added."
+    field = _windows_field(request)
+    windows = getattr(policy_of(place), field)
+    _change(request, place, {field: [*windows, told]})
+    return f"The {WINDOWS[field]} is added."
 
 
 def _remove_window(request: HttpRequest, place: Cluster) -> str:
     number = _number(request, "number")
-    windows = policy_of(place).freeze_windows
+    field = _windows_field(request)
+    windows = getattr(policy_of(place), field)
     if number is None or number >= len(windows):
-        raise WrongState("that freeze window is not there any more: look again")
-    _change(request, place, {"freeze_windows": [*windows[:number], *windows[number + 1 :]]})
-    return "The freeze window is removed."
+        raise WrongState(f"that {WINDOWS[field]} is not there any more: look again")
+    _change(request, place, {field: [*windows[:number], *windows[number + 1 :]]})
+    return f"The {WINDOWS[field]} is removed."
+
+
+def _windows_field(request: HttpRequest) -> str:
+    field = request.POST.get("windows", "") or "freeze_windows"
+    if field not in WINDOWS:
+        raise InvalidPolicy(field, f"{field[:40]!r} is no kind of window")
+    return field
 
 
 def _change(request: HttpRequest, place: Cluster, wishes: Mapping[str, Any]) -> None:
