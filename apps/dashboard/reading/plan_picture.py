@@ -44,7 +44,7 @@ from apps.executions import queries as executions
 from apps.executions.dry_runs import WHOLE_PLAN
 from apps.executions.permission import why_not_start
 from apps.executions.ways import why_not_again
-from apps.planner.plan import Plan
+from apps.planner.plan import NamedLayout, Plan
 from apps.planner.snapshot import Snapshot
 from apps.plans import queries
 from apps.plans.models import Decision, PlanVersion
