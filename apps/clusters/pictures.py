@@ -11,6 +11,7 @@ from typing import Any
 
 from apps.clusters.packing import Opener, Packer
 from apps.planner.inventory import Node, Pod
+from apps.planner.maintenance import why_maintained
 from apps.planner.resources import demand_of
 from apps.planner.rooms import is_open_node
 from apps.planner.shares import NOTHING, WHOLE, asked_of, part_of
@@ -56,6 +57,9 @@ def summarise(snapshot: Snapshot) -> dict[str, Any]:
         "pending_gpus": _plain(sum(_asked(pod, None) for pod in snapshot.pending_pods)),
         "models": dict(models.most_common(50)),
         "drifted": {node.name: node.drift[0] for node in snapshot.nodes.values() if node.drift},
+        "maintained": {
+            node.name: reason for node in snapshot.nodes.values() if (reason := why_maintained(node))
+        },
         "warnings": sum(1 for node in snapshot.nodes.values() if node.warnings),
         "problems": len(snapshot.problems),
     }

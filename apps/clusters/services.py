@@ -204,8 +204,8 @@ def record_packed(
             row = Snapshot.objects.create(
                 cluster=cluster, taken_at=taken_at, digest=digest, body=packed.body, summary=summary
             )
-            # Told without the list of drifted nodes, which has no bound; the row has it.
-            told = {name: value for name, value in summary.items() if name != "drifted"}
+            # Told without the lists of nodes, which have no bound; the row has them.
+            told = {name: value for name, value in summary.items() if name not in ("drifted", "maintained")}
             data = {"id": row.pk, "taken_at": taken_at.isoformat(), "summary": told}
             publish_on_commit(cluster.name, "snapshot", data)
             transaction.on_commit(wake_followers, robust=True)

@@ -20,6 +20,15 @@ OF_EXECUTIONS = (
         (Way.WAIT, Way.CANCEL, Way.ROLL_BACK),
     ),
     Cause(
+        "node-maintained",
+        "Somebody else works on one of its nodes",
+        "A driver upgrade, kured, Karpenter or the cluster-autoscaler has the node in hands. Nothing new is "
+        "started; evicted pods are still landed. It is never fought.",
+        "Wait until that is over, then resume: everything is looked at anew. If the node does not come back, "
+        "cancel.",
+        AGAIN,
+    ),
+    Cause(
         "kill-switch",
         "The kill switch is on",
         "Somebody stopped all changes on this cluster. It does not go on by itself, not even after the "
@@ -55,8 +64,8 @@ OF_EXECUTIONS = (
     Cause(
         "gang-in-part",
         "A gang was left short of members",
-        "Everything of ours is given back, but a gang of which this execution evicted members has fewer Ready "
-        "ones than it needs, so it does not work.",
+        "Everything of ours is given back, but a gang of which this execution evicted members has fewer "
+        "Ready ones than it needs, so it does not work.",
         "See why the missing member does not start. Then cancel or roll back once more, which closes this.",
         (Way.CANCEL, Way.ROLL_BACK),
     ),

@@ -19,6 +19,7 @@ from apps.executions.departing import why_not_leave
 from apps.executions.drifting import why_drifted
 from apps.executions.errors import HeldByPolicy
 from apps.executions.locks import Lease, hold_fence
+from apps.executions.maintaining import pause_for_maintenance
 from apps.executions.models import Execution, Step
 from apps.executions.outlook import tell_outlook
 from apps.executions.shadow.standing import why_shadow
@@ -92,7 +93,10 @@ def keep_to_policy(lease: Lease, execution: Execution) -> bool | None:
         return None
     ban = ban_now(execution.plan.cluster)
     if ban is None:
-        return _go_on(lease) if is_waiting else None
+        if is_waiting:
+            return _go_on(lease)
+        is_running = execution.state == State.RUNNING
+        return True if is_running and pause_for_maintenance(lease, execution) else None
     if is_waiting:
         return _wait_for_person(lease, ban) if ban.kind == KILL_SWITCH else None
     if execution.state == State.RUNNING:

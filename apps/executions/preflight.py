@@ -20,6 +20,7 @@ from apps.executions.checks.authority import check_authority
 from apps.executions.checks.budgets import check_budgets
 from apps.executions.checks.gangs import check_gangs
 from apps.executions.checks.looking import Check, Look, Objection
+from apps.executions.checks.maintenance import check_maintenance
 from apps.executions.checks.namespaces import check_namespaces, check_quotas
 from apps.executions.checks.owners import check_autoscalers, check_jobs, check_owners
 from apps.executions.checks.rights import check_rights
@@ -84,6 +85,7 @@ CHECKS: tuple[Check, ...] = (
     check_autoscalers,
     check_budgets,
     check_gangs,
+    check_maintenance,
     check_other_schedulers,
     check_namespaces,
     check_quotas,

@@ -57,6 +57,7 @@ class Node:
     drift: one sentence for each thing that the node showed before and does not show now (`planner.drift`).
     others: devices beside `gpus`, of another vendor or kind; shown and counted, never planned with.
     claimable: resource slices tell of its GPUs, so resource claims can be given them.
+    reboot: a clause where its annotations say that somebody is rebooting it, "".
     kept: devices that claims keep although no pod uses them; nobody else can be given those.
     """
 
@@ -92,6 +93,7 @@ class Node:
     others: tuple[DeviceGroup, ...] = ()
     claimable: bool = False
     kept: tuple[HeldDevice, ...] = ()
+    reboot: str = ""
 
 
 class Tie(StrEnum):

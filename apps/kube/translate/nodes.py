@@ -39,6 +39,10 @@ class ReadNode:
     valid_until: float | None = None
 
 
+KURED = ("weave.works/kured-reboot-in-progress",)
+"""What kured writes on a node while it drains and reboots it."""
+
+
 def read_node(raw: Mapping[str, Any], *, taken_at: float) -> ReadNode:
     """taken_at: the moment the facts are judged at, in seconds since the epoch."""
     return inspect_node(raw, taken_at=taken_at)[0]
@@ -80,6 +84,7 @@ def inspect_node(raw: Mapping[str, Any], *, taken_at: float) -> tuple[ReadNode, 
         zone=labels.get("topology.kubernetes.io/zone", ""),
         cordon=annotations.get(CORDON, ""),
         created_at=created_at,
+        reboot=next((f"kured reboots it ({key})" for key in KURED if annotations.get(key)), ""),
         warnings=tuple(warnings[:MOST_WARNINGS]),
     )
     return ReadNode(node, min(ends, default=None)), inventory
