@@ -1,19 +1,21 @@
 """From the request to the decision, through the pages."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from django.utils import timezone
 
 from apps.accounts.models import Role
 from apps.audit.models import AuditEntry
+from apps.clusters.queries import latest_snapshot, open_snapshot
 from apps.executions.models import DryRun, Execution
 from apps.executions.queries import plans_under_way
 from apps.planner.plan_json import digest
 from apps.plans import services
 from apps.plans.computing import compute_draft
 from apps.plans.models import Plan, PlanVersion
-from apps.plans.queries import current_version
+from apps.plans.queries import current_version, open_plan
 from tests.dashboard.conftest import log_in, make_person, make_picture
 from tests.dashboard.test_grid_pages import text_of
 
@@ -349,3 +351,25 @@ def test_list_page_and_calls_tell_what_became_of_a_plan(proposed, approver, plan
     for offer in ("/clusters/gpu-east-1/queue/", "/clusters/gpu-east-1/"):
         page = text_of(client.get(offer))
         assert (review in page, "Make a plan" in page) == (state == "running", state != "running")
+
+
+def test_a_waiver_is_asked_for_on_the_page_and_shown_with_who_which_pod_and_why(planner, cluster, draft):
+    """What it is for is seen by everybody; the version that is proposed then is another one."""
+    snapshot = open_snapshot(latest_snapshot(cluster))
+    move = open_plan(current_version(draft)).moves[0]
+    pod = snapshot.pods[move.pod_uid]
+    guarded = replace(pod, protections=("its local volume scratch (emptyDir) would be lost",))
+    make_picture(cluster, snapshot.with_pods([guarded]))
+    client = log_in(planner)
+    sent = {"pod": pod.key, "reason": "only scratch"}
+    page = client.post(f"{page_of(draft)}waive/", sent, follow=True)
+    assert f"computed anew, with the waiver for {pod.key}" in text_of(page)
+    compute_draft(draft.pk)
+    draft.refresh_from_db()
+    assert draft.version_number == 2
+    assert pod.uid in {one.pod_uid for one in open_plan(current_version(draft)).moves}
+    shown = text_of(client.get(page_of(draft)))
+    for words in ("Waivers", pod.key, "its local volume scratch", "only scratch", planner.username):
+        assert words in shown
+    refused = client.post(f"{page_of(draft)}waive/", {"pod": "no/where", "reason": "x"}, follow=True)
+    assert "runs in the newest snapshot" in text_of(refused)
