@@ -24,6 +24,7 @@ from apps.executions import services
 from apps.executions.bundle import make_bundle
 from apps.executions.models import Execution
 from apps.executions.queries import events_of, execution_for, executions_for, steps_of
+from apps.executions.repairing import repair_nodes
 from apps.executions.serializers import (
     ExecutionDetailSerializer,
     ExecutionSerializer,
@@ -55,7 +56,9 @@ class ExecutionViewSet(ReadOnlyModelViewSet):
     filterset_class = ExecutionFilter
     filter_backends = [django_filters.rest_framework.DjangoFilterBackend, Ordering]
     ordering_fields = ["id", "created_at", "finished_at", "state"]
-    scopes = dict.fromkeys(["create", "pause", "resume", "cancel", "roll_back", "settle"], Scope.CONTROL)
+    scopes = dict.fromkeys(
+        ["create", "pause", "resume", "cancel", "roll_back", "settle", "repair"], Scope.CONTROL
+    )
     rates = dict.fromkeys(scopes, "operating")
     lookup_value_regex = r"[0-9]{1,18}"
 
@@ -96,6 +99,12 @@ class ExecutionViewSet(ReadOnlyModelViewSet):
     def cancel(self, request: Request, pk: str) -> Response:
         """Stop, and release what is held. Evictions that happened are not undone."""
         return self._change(services.cancel)
+
+    @extend_schema(request=ReasonSerializer, responses=ExecutionDetailSerializer)
+    @action(detail=True, methods=["post"])
+    def repair(self, request: Request, pk: str) -> Response:
+        """Put nodes whose MIG change hangs or failed back to their earlier layout; it goes on waiting."""
+        return self._change(repair_nodes)
 
     @extend_schema(request=ReasonSerializer, responses=ExecutionDetailSerializer)
     @action(detail=True, methods=["post"], url_path="roll-back")

@@ -31,6 +31,13 @@ OF_MIG = (
         BACK,
     ),
     Cause(
+        "mig-repaired",
+        "The earlier layout is back on this node",
+        "Its change hung or failed and was taken back. Operands run again; the node is still cordoned.",
+        "Find out why it failed. Resume cuts it again by the plan; cancel or roll back gives it free.",
+        (Way.RESUME, Way.CANCEL, Way.ROLL_BACK),
+    ),
+    Cause(
         "mig-mismatch",
         "mig-manager reported success, the kubelet offers something else",
         "The device plugin has not followed, or another configuration was applied.",

@@ -60,7 +60,18 @@ def is_before_moves(step: Step) -> bool:
 def is_relaying(step: Step) -> bool:
     """A node is, or may be, between two layouts: nothing of its own accord may end that."""
     was_asked = step.kind == StepKind.RECONFIGURE_MIG and "relabel" in step.observed.get("sent", [])
-    return was_asked and not is_finished(step)
+    return was_asked and not is_finished(step) and _repair_of(step) != "done"
+
+
+def goes_on_relaying(step: Step) -> bool:
+    """What is at work there is watched even while nothing new may begin: the change, or its repair."""
+    was_issued = step.issued_at is not None and (step.intent_at is None or step.issued_at >= step.intent_at)
+    return is_relaying(step) and (was_issued or _repair_of(step) == "asked")
+
+
+def _repair_of(step: Step) -> str:
+    """ "asked" by a person, "done" when the earlier layout is back, "" for none."""
+    return str(step.observed.get("seen", {}).get("repair", ""))
 
 
 def is_finished(step: Step) -> bool:

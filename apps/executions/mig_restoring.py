@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from apps.executions.decisions import Decision, begin, done, moot, stop, wait, wait_long
+from apps.executions.decisions import Decision, Verdict, begin, done, moot, stop, wait, wait_long
 from apps.executions.mig_labels import UNDER_WAY, tell_observed, tell_offers
 from apps.executions.mig_looking import Facts
 from apps.executions.models import Step
@@ -35,6 +35,24 @@ def decide_undo(step: Step, facts: Facts) -> Decision:
     if labels.config != params["config"]:
         return _decide_foreign(step, facts)
     return _decide_going_back(step, facts)
+
+
+def decide_repair(step: Step, facts: Facts) -> Decision:
+    """The way back for this node alone, asked for by a person; the execution goes on waiting for him."""
+    if facts.labels.config == _before(step):
+        decision = _decide_coming_back(step, facts)
+    elif facts.labels.config != step.params["config"]:
+        return _decide_foreign(step, facts)
+    else:
+        decision = _decide_going_back(step, facts)
+    if decision.verdict != Verdict.DONE:
+        return decision
+    return stop(
+        f"Node {step.params['node']} is repaired: {decision.reason}, and no operand is paused. It stays cordoned.",
+        "Resume cuts it again by the plan; cancel or roll back gives it free as it is.",
+        cause="mig-repaired",
+        repair="done",
+    )
 
 
 def _decide_going_back(step: Step, facts: Facts) -> Decision:

@@ -10,7 +10,7 @@ from apps.executions import ledger
 from apps.executions.context import Context
 from apps.executions.flow import (
     Ledger,
-    is_relaying,
+    goes_on_relaying,
     is_unsettled,
     preemptions_to_settle,
     steps_to_drop,
@@ -37,7 +37,7 @@ def land(context: Context) -> bool:
         return True
     landing = [step for step in flying if step.kind != StepKind.EVICT_POD]
     if not drop:
-        landing += [step for step in context.steps if is_relaying(step) and step.issued_at is not None]
+        landing += [step for step in context.steps if goes_on_relaying(step)]
     return advance_each(context, landing, during=(context.execution.state,))
 
 

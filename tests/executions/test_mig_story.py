@@ -4,10 +4,13 @@ import time
 
 import pytest
 
+from apps.accounts.errors import Denied
 from apps.audit.queries import verify_chain
 from apps.executions import services
+from apps.executions.errors import WrongState
 from apps.executions.models import Claim, Step, StepEvent
 from apps.executions.preflight import run_dry_runs
+from apps.executions.repairing import repair_nodes
 from apps.executions.states import ExecutionState, StepKind, StepState
 from apps.kube.mig_configs import find_configs
 from apps.planner.mig.preferring import prefer_named
@@ -112,6 +115,57 @@ def test_a_wedged_change_keeps_its_node_cordoned_and_an_approved_repair_restores
     assert stage.traces() == []
     assert not Claim.objects.exists()
     assert verify_chain().is_intact
+
+
+def test_a_wedged_node_is_repaired_alone_and_cut_again_after_that(stage_with, settings):
+    settings.EXECUTION_MIG_SECONDS = 8
+    stage = stage_with(idle_node)
+    before = offers_of(stage)
+    stage.simulated.ask("POST", "/_sim/faults", {"name": "mig-wedged", "node": "mig-a"})
+    execution, _plan = stage.start("mig", change=of_gpu_5)
+    assert carry(execution).state == ExecutionState.NEEDS_HUMAN, stage.told(execution)
+    assert "device-plugin" in step_on(execution, "mig-a").reason
+    stage.simulated.ask("POST", "/_sim/faults", {"remove": "mig-wedged", "node": "mig-a"})
+
+    settings.EXECUTION_MIG_SECONDS = 30
+    with pytest.raises(Denied):
+        repair_nodes(execution_id=execution.pk, actor=stage.author)
+    repair_nodes(execution_id=execution.pk, actor=stage.operator, reason="it hangs")
+    carry_until(execution, lambda: step_on(execution, "mig-a").observed["cause"] == "mig-repaired")
+    assert execution.state == ExecutionState.NEEDS_HUMAN
+    assert relabels(stage, "mig-a") == ["gpu5-1g.10gb", "all-disabled"]
+    assert (offers_of(stage), labels_of(stage)[STATE]) == (before, "success")
+    assert "paused-for-mig-change" not in labels_of(stage).values()
+    assert node_of(stage)["spec"]["unschedulable"]
+    with pytest.raises(WrongState):
+        repair_nodes(execution_id=execution.pk, actor=stage.operator)
+
+    services.resume(execution_id=execution.pk, actor=stage.operator)
+    assert carry(execution).state == ExecutionState.SUCCEEDED, stage.told(execution)
+    assert relabels(stage, "mig-a") == ["gpu5-1g.10gb", "all-disabled", "gpu5-1g.10gb"]
+    assert offers_of(stage) == {"nvidia.com/gpu": 7, "nvidia.com/mig-1g.10gb": 7}
+    assert stage.traces() == []
+
+
+def test_a_cordon_of_somebody_else_stays_after_success_and_after_the_way_back(stage_with):
+    stage = stage_with(idle_node)
+    plan, _found = stage.approved_plan("mig", change=of_gpu_5)
+
+    def cordoned_by_hand():
+        execution = services.start_execution(actor=stage.operator, plan_id=plan.pk)
+        carry_until(execution, lambda: Step.objects.filter(execution=execution).exists())
+        stage.simulated.ask("PATCH", "/api/v1/nodes/mig-a", {"spec": {"unschedulable": True}})
+        return execution
+
+    back = cordoned_by_hand()
+    carry_until(back, lambda: has_sent(back, StepKind.RECONFIGURE_MIG, "relabel"))
+    services.roll_back(execution_id=back.pk, actor=stage.operator, reason="not now")
+    assert carry(back).state == ExecutionState.ROLLED_BACK, stage.told(back)
+    assert node_of(stage)["spec"]["unschedulable"]
+    assert labels_of(stage)[CONFIG] == "all-disabled"
+
+    stage.simulated.ask("PATCH", "/api/v1/nodes/mig-a", {"spec": {"unschedulable": None}})
+    assert not [call for call in stage.requests("PATCH", "/nodes/mig-a") if "spec" in body(call)]
 
 
 def bound_pod(name, node, *, gpus=1):

@@ -10,6 +10,7 @@ from apps.clusters.models import Cluster
 from apps.dashboard.mig_changes import changes_since, is_timed
 from apps.dashboard.reading.mig import MigNode
 from apps.executions.models import Step
+from apps.executions.repairing import steps_to_repair
 from apps.executions.states import TERMINAL, StepKind
 from apps.planner.mig.changing import Change, Stage
 
@@ -40,6 +41,11 @@ class Running:
     marks: tuple[StageMark, ...]
     since: datetime | None
     step: Step | None = None
+
+    @property
+    def can_repair(self) -> bool:
+        """Whether its execution offers to put the node back."""
+        return self.step is not None and bool(steps_to_repair([self.step]))
 
 
 def list_running(cluster: Cluster, nodes: Sequence[MigNode], since: Mapping[str, datetime]) -> list[Running]:

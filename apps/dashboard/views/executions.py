@@ -41,6 +41,7 @@ from apps.executions.bundle import make_bundle
 from apps.executions.cause import Way
 from apps.executions.models import Execution
 from apps.executions.permission import ban_now
+from apps.executions.repairing import repair_nodes, steps_to_repair
 from apps.executions.settling import settle_by_hand
 from apps.executions.states import ALLOWED, TERMINAL, ExecutionState, StepState
 from apps.executions.ways import steps_to_settle, ways_on
@@ -107,8 +108,10 @@ def _actions(row: Execution) -> dict[str, Any]:
     ways, stopping = ways_on(row, steps), tell_stopping(row, steps)
     can_resume = Way.RESUME in ways
     ban = ban_now(row.plan.cluster) if can_resume else None
+    to_repair = [step.params["node"] for step in steps_to_repair(steps)]
+    seen = (row.state, row.is_frozen, ban.sentence if ban else "", ways, stopping, to_repair)
     return {
-        "actions_key": key_of(row.state, row.is_frozen, ban.sentence if ban else "", ways, stopping),
+        "actions_key": key_of(*seen),
         "stopping": stopping,
         "ban": ban,
         "can_pause": ExecutionState.PAUSED in allowed
@@ -117,6 +120,7 @@ def _actions(row: Execution) -> dict[str, Any]:
         "can_cancel": Way.CANCEL in ways,
         "can_roll_back": Way.ROLL_BACK in ways,
         "can_settle": Way.SETTLE in ways,
+        "to_repair": to_repair,
         "to_settle": [step.target for step in steps_to_settle(steps)],
         "is_over": row.state in TERMINAL,
     }
@@ -166,6 +170,7 @@ def act(request: HttpRequest, cluster: str, number: int, verb: str) -> HttpRespo
         "resume": (services.resume, "You resumed it."),
         "cancel": (services.cancel, "You cancelled it."),
         "roll-back": (services.roll_back, "You asked to roll it back."),
+        "repair": (repair_nodes, "You asked for the earlier MIG layout: it goes on waiting meanwhile."),
         "settle": (settle_by_hand, "You dealt with it by hand: the rest is undone."),
     }
     if verb not in known:

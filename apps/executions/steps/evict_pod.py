@@ -12,14 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from apps.executions.admissions import open_again
+from apps.executions.approved_pods import what_changed
 from apps.executions.context import Context
 from apps.executions.decisions import Decision, act, blocked, done, moot, stop, wait
 from apps.executions.holds import HoldFacts, look_at_hold, repair_hold, send_hold_effect
 from apps.executions.models import Steering, Step
 from apps.executions.objects import ungate
 from apps.executions.sharing import find_gated
-from apps.executions.sightings import is_finished, is_leaving, name, node_of, nominated, owner_uid, uid
-from apps.executions.spare import requests_of, why_no_room
+from apps.executions.sightings import is_finished, is_leaving, name, nominated, owner_uid, uid
+from apps.executions.spare import why_no_room
 from apps.executions.states import StepKind
 from apps.executions.steering_forms import Form, form_of
 from apps.executions.steps import cordon_node, release
@@ -93,7 +94,7 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
         return act("free_pod", f"{name(stranger)} came before the eviction: freed, unpinned", pod=stranger)
     if facts.taken is not None:
         return act("open_again", "the pod that was gated is no replacement", steering=facts.taken)
-    changed = _what_changed(step.params, facts.pod or {})
+    changed = what_changed(step.params, facts.pod or {})
     if changed:
         return stop(
             changed,
@@ -143,20 +144,6 @@ def _decide_gone(step: Step, pod: Json | None) -> Decision | None:
     if is_finished(pod):
         return moot("the pod finished by itself: nothing to move", finished=True)
     return None
-
-
-def _what_changed(params: Json, pod: Json) -> str:
-    """Whether it still is the pod that was approved, in a sentence if not."""
-    if node_of(pod) != params["source"]:
-        return (
-            f"Pod {params['pod']} is on {node_of(pod) or 'no node'}, not on {params['source']} as approved."
-        )
-    if owner_uid(pod) != params["workload_uid"]:
-        return f"Pod {name(pod)} belongs to another owner than when the plan was approved."
-    wanted = {key: amount for key, amount in requests_of(pod).items() if amount}
-    if wanted != {key: amount for key, amount in params["requests"].items() if amount}:
-        return f"Pod {params['pod']} asks for other resources than when the plan was approved."
-    return ""
 
 
 def decide_undo(step: Step, facts: Facts) -> Decision:

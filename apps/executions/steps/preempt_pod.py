@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from apps.executions.approved_pods import what_changed
 from apps.executions.context import Context
 from apps.executions.decisions import Decision, act, done, moot, stop, wait_long
 from apps.executions.models import Step
-from apps.executions.sightings import is_finished, is_leaving, node_of, owner_uid, uid
-from apps.executions.spare import requests_of
+from apps.executions.sightings import is_finished, is_leaving, uid
 from apps.executions.states import StepKind
 from apps.executions.steps import cordon_node
 from apps.kube.gateway import PODS
@@ -49,7 +49,7 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
         return moot("the pod finished by itself: its room is free")
     if is_leaving(pod):
         return wait_long("the pod ends, in its own grace period", evicted=is_sent)
-    changed = _what_changed(params, pod) or facts.node_changed
+    changed = what_changed(params, pod, most_priority=params["priority"]) or facts.node_changed
     if changed:
         return stop(
             changed,
@@ -57,20 +57,6 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
             cause="pod-changed",
         )
     return act("evict", f"evict {params['pod']} from {params['source']}: it gives way to {params['for']}")
-
-
-def _what_changed(params: Json, pod: Json) -> str:
-    """Whether it still is the pod that was approved, in a sentence if not."""
-    if node_of(pod) != params["source"]:
-        return f"Pod {params['pod']} is on {node_of(pod) or 'no node'}, not on {params['source']}."
-    if owner_uid(pod) != params["workload_uid"]:
-        return f"Pod {params['pod']} belongs to another owner than when the plan was approved."
-    if int(pod["spec"].get("priority") or 0) > params["priority"]:
-        return f"Pod {params['pod']} has a higher priority than when the plan was approved."
-    wanted = {key: amount for key, amount in requests_of(pod).items() if amount}
-    if wanted != {key: amount for key, amount in params["requests"].items() if amount}:
-        return f"Pod {params['pod']} asks for other resources than when the plan was approved."
-    return ""
 
 
 def decide_undo(step: Step, facts: Facts) -> Decision:

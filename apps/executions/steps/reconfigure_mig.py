@@ -43,8 +43,11 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
             f"Somebody uncordoned node {params['node']} while it was being relaid.",
             cause="mig-uncordoned",
         )
-    is_sent = "relabel" in step.observed.get("sent", [])
-    if not is_sent or (labels.config == params["previous"] and step.issued_at is None):
+    if step.observed.get("seen", {}).get("repair") == "asked":
+        return mig_restoring.decide_repair(step, facts)
+    if labels.config == params["previous"] and _may_ask(step):
+        return _decide_before(step, facts)
+    if "relabel" not in step.observed.get("sent", []):
         return _decide_before(step, facts)
     if labels.config != params["config"]:
         return _stop(
@@ -55,6 +58,14 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
             cause="mig-taken",
         )
     return _decide_waiting(step, facts, late=late)
+
+
+def _may_ask(step: Step) -> bool:
+    """Nothing was sent, the answer to what was sent last is not known, or the node was put back since."""
+    if "relabel" not in step.observed.get("sent", []) or step.issued_at is None:
+        return True
+    is_unanswered = step.intent_at is not None and step.issued_at < step.intent_at
+    return is_unanswered or step.observed.get("seen", {}).get("repair") == "done"
 
 
 def _decide_before(step: Step, facts: Facts) -> Decision:
@@ -100,6 +111,7 @@ def _decide_before(step: Step, facts: Facts) -> Decision:
         "before_offers": dict(labels.offers),
         "as_planned_since": "",
         "wrong_since": "",
+        "repair": "",
     }
     return begin(
         "relabel", f"ask mig-manager to cut {where} by {params['config']}", seen=seen, node=facts.node
@@ -179,10 +191,11 @@ def _stop(step: Step, facts: Facts, what: str, *, cause: str) -> Decision:
     )
     where = shlex.quote(f"spec.nodeName={node}")
     pod = f"kubectl -n {shlex.quote(settings.MIG_MANAGER_NAMESPACE)} get pods --field-selector {where}"
+    repair = "Repair does the same for this node alone. " if before is not None else ""
     return stop(
         reason,
-        f"See the log of mig-manager there (its pod: {pod}). {back}. Or repair the node by hand, leave the "
-        "label as it is, and resume.",
+        f"See the log of mig-manager there (its pod: {pod}). {back}. {repair}Or put the node right by hand, leave "
+        "the label as it is, and resume.",
         cause=cause,
     )
 
