@@ -26,11 +26,14 @@ SET fence = fence + 1, lease_owner = %(owner)s, visited_at = clock_timestamp(),
 WHERE id IN (
     SELECT id FROM executions_execution
     WHERE id = %(id)s AND state <> ALL(%(terminal)s)
-      AND (lease_until IS NULL OR lease_until < clock_timestamp())
+      AND (lease_until IS NULL OR lease_until < clock_timestamp()
+           OR lease_until > clock_timestamp() + make_interval(secs => 3 * %(seconds)s))
     FOR UPDATE SKIP LOCKED
 )
 RETURNING fence
 """
+"""A lease that ends later than any could was written before the database's clock jumped back: nobody waits an
+hour for that. Whoever still holds it writes nothing more, by its fence."""
 _RENEW = """
 UPDATE executions_execution
 SET lease_until = clock_timestamp() + make_interval(secs => %(seconds)s), visited_at = clock_timestamp()

@@ -12,12 +12,14 @@ from typing import Any, Protocol
 
 ACTIONS = (
     "status", "delay", "reset", "act-then-reset", "truncate-watch", "expire-watches", "silence-watches",
+    "lagging-read",
 )  # fmt: skip
 
 
 @dataclass
 class Fault:
-    """One fault. `times` None means until it is removed; `skip` lets the first so many matches pass."""
+    """One fault. `times` None means until it is removed; `skip` lets the first so many matches pass.
+    `answers`: of a lagging read, what each address said when it was first asked."""
 
     name: str
     action: str
@@ -28,6 +30,7 @@ class Fault:
     skip: int = 0
     settings: dict[str, Any] = field(default_factory=dict)
     hits: int = 0
+    answers: dict[str, Any] = field(default_factory=dict)
 
     def matches(self, method: str, path: str, agent: str) -> bool:
         if self.method and self.method != method:

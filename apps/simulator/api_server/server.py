@@ -192,7 +192,10 @@ class ApiServer:
             return _send(fixed)
         call = make_call(self.cluster.kinds, request.method, request.path, query, request.headers, body, user)
         if call.verb != "watch":
-            return _send(await handler_of(call)(self.cluster, call))
+            answer = await handler_of(call)(self.cluster, call)
+            if fault is not None and fault.action == "lagging-read" and request.method == "GET":
+                answer = fault.answers.setdefault(request.path_qs, answer)
+            return _send(answer)
         watcher = begin_watch(self.cluster, call)
         watcher.path = request.path
         if fault is not None and fault.action == "truncate-watch":
