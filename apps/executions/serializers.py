@@ -104,7 +104,7 @@ class CauseSerializer(serializers.Serializer):
     runbook = serializers.CharField()
 
 
-class StopSerializer(serializers.Serializer):
+class ToldStopSerializer(serializers.Serializer):
     """step: its position, null for the whole execution. seen: what was observed when it stopped; now and
     seen_at: by the last look since; is_gone: that look saw nothing in the way any more."""
 
@@ -152,10 +152,10 @@ class ExecutionDetailSerializer(ExecutionSerializer):
         fields = [*ExecutionSerializer.Meta.fields, "stops", "held", "ways", "steps", "events"]
         read_only_fields = fields
 
-    @extend_schema_field(StopSerializer(many=True))
+    @extend_schema_field(ToldStopSerializer(many=True))
     def get_stops(self, execution: Execution) -> list[dict[str, Any]]:
         stops = list_stops(execution, _steps(execution), blocked_since(execution))
-        return list(StopSerializer(stops, many=True).data)
+        return list(ToldStopSerializer(stops, many=True).data)
 
     @extend_schema_field(HeldSerializer(many=True))
     def get_held(self, execution: Execution) -> list[dict[str, Any]]:
