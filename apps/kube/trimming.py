@@ -35,7 +35,7 @@ METADATA = (
     "ownerReferences",
 )
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-CONTAINER = ("name", "resources", "ports", "restartPolicy")
+CONTAINER = ("name", "resources", "ports", "restartPolicy", "stdin", "tty")
 POD_SPEC = (
     "nodeName",
     "nodeSelector",

@@ -27,7 +27,8 @@ OF_ITS_OWNER = "the annotation defrag.gpu.internal/protect of its "
 CAN_BE_WAIVED = re.compile(
     r"its annotation (karpenter\.sh/do-not-(disrupt|evict)|cluster-autoscaler\.kubernetes\.io/safe-to-evict"
     r"|defrag\.gpu\.internal/protect) is |the annotation defrag\.gpu\.internal/protect of its "
-    r"|its local volume |its volume |it is an interactive notebook|A person works in it"
+    r"|its local volume |its volume |it is an interactive notebook|it keeps a terminal open"
+    r"|A person works in it"
     r"|It belongs to the scheduler "
 )
 """Whoever else protects a pod is not overruled by a waiver: the rest would not come back, or not alone."""

@@ -28,6 +28,7 @@ WAIVABLE = (
     "its local volume ",
     "its volume ",
     "it is an interactive notebook",
+    "it keeps a terminal open",
     INTERACTIVE,
     OF_SCHEDULER,
 )

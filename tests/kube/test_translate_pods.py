@@ -159,6 +159,7 @@ def test_reservation_pods_are_no_load_beside_their_shares_and_one_card_without_a
         ({"annotations": {"kueue.x-k8s.io/podset-required-topology": "rack"}}, "Kueue's topology-aware"),
         ({"labels": {"app.kubernetes.io/component": "notebook"}}, "interactive notebook"),
         ({"labels": {"notebook-name": "ana"}}, "interactive notebook"),
+        ({"spec": {"containers": [{"name": "x", "stdin": True, "tty": True}]}}, "keeps a terminal open"),
         ({"spec": {"priority": 2_000_001_000, "containers": []}}, "critical to the system"),
         ({"spec": {"volumes": [{"name": "scratch", "emptyDir": {}}]}}, "scratch (emptyDir) would be lost"),
         ({"spec": {"volumes": [{"name": "data", "hostPath": {"path": "/data"}}]}}, "data lies on the node"),
@@ -197,6 +198,7 @@ def test_reasons_that_rules_ask_about_are_facts_and_no_words(changes, ties):
             "annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"},
         },
         {"annotations": {"defrag.gpu.internal/protect": "false"}},
+        {"spec": {"containers": [{"name": "x", "stdin": True}]}},
     ],
 )
 def test_an_ordinary_pod_has_no_protection(changes):

@@ -43,6 +43,8 @@ def test_a_running_pod_that_its_controller_recreates_may_be_moved():
         ({"hold": True}, "hold of the console"),
         ({"owner_kind": "Notebook"}, "interactive"),
         ({"labels": {"notebook-name": "n"}}, "interactive"),
+        ({"labels": {"hub.jupyter.org/username": "ana"}}, "interactive"),
+        ({"owner_kind": "Workspace"}, "interactive"),
         ({"phase": "Succeeded"}, "not running"),
         ({"protections": ("It keeps local storage.", "Karpenter must not disrupt it.")}, "local storage"),
     ],

@@ -38,6 +38,7 @@ def read_protections(
         *_of_owner(owner, annotations),
         *_of_annotations(annotations),
         *_of_purpose(labels, annotations, priority),
+        *_of_terminals(spec),
         *_of_company(labels),
         *_of_volumes(spec, annotations),
         *_of_claims(spec),
@@ -97,6 +98,13 @@ def _of_purpose(labels: Mapping[str, str], annotations: Mapping[str, str], prior
     if priority >= SYSTEM_PRIORITY:
         found.append("its priority marks it as critical to the system")
     return found
+
+
+def _of_terminals(spec: Mapping[str, Any]) -> list[str]:
+    """A shell that somebody left open looks like this; a program that runs by itself asks for neither."""
+    if any(one.get("stdin") is True and one.get("tty") is True for one in entries(spec, "containers")):
+        return ["it keeps a terminal open (stdin and tty): a person may work in it"]
+    return []
 
 
 def _of_company(labels: Mapping[str, str]) -> list[str]:
