@@ -5,6 +5,7 @@ Which looks the view may answer, and which must be the server's own, is decided 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -31,9 +32,7 @@ REQUESTS_PER_CALL = 3
 """The door proves the cluster's identity and looks before a delete: up to so many requests a call."""
 LOOK_SECONDS = 2.0
 """How old the last sign of life of the watch of pods may be when a pod is evicted by what it says."""
-ON_NODE = "spec.nodeName="
 Answer = TypeVar("Answer")
-HAS_HOSTNAME = "kubernetes.io/hostname="
 
 
 def seconds_per_call() -> float:
@@ -80,10 +79,9 @@ class LeasedGateway:
     ) -> list[Json]:
         """fresh: a consistent LIST, as it must be after a cordon."""
         self._lease.ensure(self._seconds)
-        mark = _mark_of(kind, namespace, label_selector, field_selector)
-        if self._view is not None and mark is not None and not fresh:
+        if self._view is not None and not fresh:
             try:
-                return self._view.list_objects(kind, mark, namespace=namespace)
+                return _find(self._view, kind, namespace, label_selector, field_selector)
             except StaleView:
                 pass
         return self._gateway.list_objects(
@@ -212,12 +210,19 @@ class LeasedGateway:
             self._view.doubt(kind, name, doubt, namespace=namespace)
 
 
-def _mark_of(kind: Kind, namespace: str | None, labels: str, fields: str) -> str | None:
-    """By what the view finds them; None: only the server can tell."""
-    if labels:
-        is_host = kind == NODES and labels.startswith(HAS_HOSTNAME) and "," not in labels and not fields
-        return by_hostname(labels.removeprefix(HAS_HOSTNAME)) if is_host else None
-    if fields:
-        is_node = kind == PODS and fields.startswith(ON_NODE) and "," not in fields and not namespace
-        return by_node(fields.removeprefix(ON_NODE)) if is_node else None
-    return by_namespace(namespace) if namespace else ""
+def _find(view: LiveView, kind: Kind, namespace: str | None, labels: str, fields: str) -> list[Json]:
+    """Raises StaleView also where only the server can tell what a selector finds."""
+    if not labels and not fields:
+        return view.list_objects(kind, by_namespace(namespace) if namespace else "", namespace=namespace)
+    found = re.fullmatch(r"(metadata\.name|spec\.nodeName|kubernetes\.io/hostname)=([^,=]*)", labels + fields)
+    if found is None:
+        raise StaleView
+    key, value = found.groups()
+    if fields and key == "metadata.name" and (namespace or not kind.namespaced):
+        one = view.get_object(kind, value, namespace=namespace)
+        return [one] if one is not None else []
+    if fields and key == "spec.nodeName" and kind == PODS and not namespace:
+        return view.list_objects(kind, by_node(value))
+    if labels and key == "kubernetes.io/hostname" and kind == NODES:
+        return view.list_objects(kind, by_hostname(value))
+    raise StaleView

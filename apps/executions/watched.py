@@ -14,12 +14,15 @@ from django.conf import settings
 from apps.executions.models import Step
 from apps.kube.gateway import (
     BUDGETS,
+    DEPLOYMENTS,
     JOBS,
     NAMESPACES,
     NODES,
     POD_GROUPS,
     PODS,
     PRIORITY_CLASSES,
+    REPLICASETS,
+    STATEFULSETS,
     WEBHOOKS,
     Kind,
 )
@@ -27,7 +30,7 @@ from apps.kube.kubernetes_gateway import KubernetesGateway
 from apps.kube.live_view import LiveObject, LiveView, by_namespace, by_node, by_owner
 
 FOLLOWED = (PODS, NODES, BUDGETS, WEBHOOKS, NAMESPACES, PRIORITY_CLASSES)
-BY_NAMESPACE = (JOBS, POD_GROUPS)
+BY_NAMESPACE = (JOBS, POD_GROUPS, REPLICASETS, STATEFULSETS, DEPLOYMENTS)
 
 
 class Interests:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps.kube.errors import KubeError
-from apps.kube.gateway import NODES, PODS, Gateway, Json, Kind, WatchEvent
+from apps.kube.gateway import NODES, PODS, PRIORITY_CLASSES, WEBHOOKS, Gateway, Json, Kind, WatchEvent
 from apps.kube.kind_watch import KindWatch
 from apps.kube.object_store import KeptObject, ObjectStore
 from apps.kube.trimming import trim_object
@@ -25,6 +25,8 @@ from apps.kube.trimming import trim_object
 HOSTNAME = "kubernetes.io/hostname"
 Key = tuple[str, str]
 Scope = tuple[Kind, str | None]
+WHOLE = (WEBHOOKS, PRIORITY_CLASSES)
+"""Of these more is read than is kept of them elsewhere; they hold no secrets."""
 FIRST_SECONDS = 15.0
 SILENCE_SECONDS = 90.0
 WATCH_SECONDS = 270
@@ -70,7 +72,7 @@ class LiveStore(ObjectStore):
         self._notice = notice
 
     def keep(self, raw: Json) -> LiveObject:
-        trimmed = trim_object(self._kind, raw) if self._kind in (PODS, NODES) else _without_fields(raw)
+        trimmed = _without_fields(raw) if self._kind in WHOLE else trim_object(self._kind, raw)
         return LiveObject(trimmed, _marks_of(self._kind, trimmed))
 
     def find(self, key: Key) -> LiveObject | None:

@@ -16,6 +16,7 @@ from tests.faults.records import OWN_NAMESPACE, Call, EventRow, ExecutionRow, Re
 
 TERMINAL = ("succeeded", "cancelled", "rolled_back", "failed")
 FINISHED = ("verified", "superseded", "failed", "compensated")
+LONGEST_WATCH_SECONDS = 300
 EVICTING = ("evict_pod", "preempt_pod")
 BEGINNING = ("cordon", "create_hold", "nominate_hold", "ask", "create_webhook", "evict")
 CONFIG = "nvidia.com/mig.config"
@@ -109,16 +110,25 @@ def invariant_07_what_runs_is_what_was_approved(records: Records) -> Violations:
 
 
 def invariant_08_each_eviction_is_preceded_by_a_look(records: Records) -> Violations:
-    """After the last thing that was written for the same move."""
-    looks = [call.at for call in records.calls if call.method == "GET" and "/pods" in call.path]
+    """After the last thing that was written for the same move; or this life of the runner watches pods."""
+    pods = [call for call in records.calls if call.method == "GET" and "/pods" in call.path]
+    looks = [call.at for call in pods if "watch" not in call.query]
+    watches = [call.at for call in pods if "watch" in call.query]
     for step in records.steps:
         if step.kind not in EVICTING:
             continue
         for intent in _intents(records, step):
             before = _events_before(records, step, intent)
             since = max((event.at for event in before), default=0.0)
-            if intent.effect == "evict" and not any(since <= at <= intent.at for at in looks):
+            if intent.effect != "evict" or any(since <= at <= intent.at for at in looks):
+                continue
+            born = max((one.at for one in records.events if _is_of_earlier_life(one, intent)), default=0.0)
+            if not any(born <= at <= intent.at < at + LONGEST_WATCH_SECONDS for at in watches):
                 yield f"pod {step.params.get('pod')} was evicted without a look after {since:.3f}"
+
+
+def _is_of_earlier_life(event: EventRow, intent: EventRow) -> bool:
+    return event.execution == intent.execution and event.fence < intent.fence
 
 
 def _intents(records: Records, step: StepRow) -> list[EventRow]:

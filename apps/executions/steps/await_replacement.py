@@ -62,7 +62,7 @@ class Facts:
 
 def observe(context: Context, step: Step) -> Facts:
     gateway, params = context.gateway, step.params
-    pods = gateway.list_objects(PODS, namespace=params["namespace"])
+    pods = gateway.list_owned_pods(params["namespace"], params["workload_uid"])
     evicted = context.seen_of(step.move, StepKind.EVICT_POD)
     found = find_replacement(
         pods,

@@ -61,7 +61,7 @@ def observe(context: Context, step: Step) -> Facts:
         for other in gateway.list_objects(PODS, field_selector="spec.nodeName=")
         if nominated(other) == params["target"] and name(other) != params["hold"]
     ]
-    pods = gateway.list_objects(PODS, namespace=params["namespace"])
+    pods = gateway.list_owned_pods(params["namespace"], params["workload_uid"])
     siblings = [uid(other) for other in pods if owner_uid(other) == params["workload_uid"]]
     steer = context.of_move(step.move, StepKind.STEER)
     since = steer.finished_at if steer is not None else None

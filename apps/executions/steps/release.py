@@ -48,7 +48,7 @@ def observe(context: Context, step: Step) -> Facts:
     configuration = _own(context, find_configuration(context, params))
     steering = Steering.objects.filter(name=params["steering"]).first()
     hold = _own(context, gateway.get_object(PODS, params["hold"], namespace=context.place.namespace))
-    pods = gateway.list_objects(PODS, namespace=params["namespace"])
+    pods = gateway.list_owned_pods(params["namespace"], params["workload_uid"])
     gated = list(find_gated(context, step, pods))
     closed_at = steering.closed_at if steering is not None else None
     closed_for = (context.now - closed_at).total_seconds() if closed_at else 0.0
