@@ -20,6 +20,7 @@ SCHEDULE: dict[str, dict[str, Any]] = {
     "mark stale plans": _every(10, "apps.plans.tasks.mark_stale_plans"),
     "dry-run evictions of proposed plans": _every(10, "apps.executions.tasks.run_missing_dry_runs"),
     "free pods that a gate of ours kept": _every(30, "apps.executions.tasks.free_stray_pods"),
+    "tell the owners of moved pods": _every(5, "apps.executions.tasks.tell_owners_of_moves"),
     "look whether clusters can be trusted with plans": _every(30, "apps.executions.tasks.examine_clusters"),
     "predict for clusters in shadow": _every(60, "apps.executions.tasks.follow_shadow_clusters"),
     "carry executions forward": _every(5, "apps.executions.tasks.reconcile_executions"),

@@ -164,7 +164,7 @@ class SentRequest(models.Model):
 class OwnerNotice(models.Model):
     """What the owner of a moved pod is told, once per move, word and way.
 
-    `way`: "event" on the workload or "webhook". `word`: announced, moved or stopped. `sent_at`: null until
+    `way`: "event", on the workload. `word`: announced, moved or stopped. `sent_at`: null until
     it went out; then, or after `attempts` are used up, nothing more is tried. `error`: of the last try.
     """
 
@@ -183,26 +183,6 @@ class OwnerNotice(models.Model):
         ordering = ["id"]
         constraints = [
             models.UniqueConstraint(fields=["execution", "move", "way", "word"], name="one_notice_per_word")
-        ]
-
-
-class OwnerWebhook(models.Model):
-    """Where the owners of one namespace are told; `namespace` empty: of every namespace without its own.
-
-    `secret`: signs what is sent; encrypted, never shown again.
-    """
-
-    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="owner_webhooks")
-    namespace = models.CharField(max_length=63, blank=True)
-    address = models.CharField(max_length=500)
-    secret = models.TextField()
-    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
-    created_at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        ordering = ["cluster__name", "namespace"]
-        constraints = [
-            models.UniqueConstraint(fields=["cluster", "namespace"], name="one_owner_webhook_per_namespace")
         ]
 
 

@@ -9,6 +9,7 @@ from django.conf import settings
 from apps.clusters.errors import ConnectionFailed
 from apps.executions import queries, runner
 from apps.executions.cluster_preflight import keeping
+from apps.executions.owner_notices import tell_owners
 from apps.executions.preflight import run_dry_runs
 from apps.executions.shadow.comparing import compare_open
 from apps.executions.shadow.predicting import predict_if_due
@@ -37,6 +38,12 @@ def reconcile_executions() -> None:
         wake_worker("apps.executions.tasks.advance_execution", execution_id)
     for execution_id in ids[:1]:
         advance_execution(execution_id)
+
+
+@shared_task
+def tell_owners_of_moves() -> None:
+    """Events on the workloads whose pods are moved. A failure here holds nothing up."""
+    tell_owners()
 
 
 @shared_task
