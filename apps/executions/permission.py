@@ -176,8 +176,8 @@ def record_intent(
     if instead is not None:
         return instead
     admit = admission(step, policy, count_away(context, step, policy))
-    # Waiting for its turn was none of the step's own time.
-    begun = replace(decision, is_beginning=True)
+    # Waiting for its turn was none of the step's own time; being refused by a budget is.
+    begun = decision if step.attempts else replace(decision, is_beginning=True)
     try:
         ledger.record_intent(context.lease, step, begun, during=during, seconds=seconds, admit=admit)
     except NotYet as why:
