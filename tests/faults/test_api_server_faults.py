@@ -32,7 +32,7 @@ def test_what_is_refused_once_or_seen_late_only_costs_time(stage):
     execution, plan = stage.start()
     refuse(stage, "node", 409, "Conflict", method="PATCH", path="/nodes/")
     refuse(stage, "uid", 409, "Conflict", method="POST", path="/eviction$", skip=len(plan.moves))
-    refuse(stage, "who", 401, "Unauthorized", method="GET", path="/nodes/", times=1, skip=12)
+    refuse(stage, "who", 401, "Unauthorized", method="POST", path="webhookconfigurations$", times=1)
     ending = {"causes": [{"reason": "NamespaceTerminating", "field": "metadata.namespace"}]}
     space = "/gpu-defrag/pods$"
     refuse(stage, "ending", 403, "Forbidden", method="POST", path=space, times=1, details=ending)

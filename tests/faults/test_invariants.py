@@ -243,5 +243,12 @@ def test_a_replacement_that_we_had_pinned_may_be_evicted_once_more():
     assert list(INVARIANTS[3](with_call(again)))
 
 
+def test_an_open_watch_is_a_look_and_one_that_ended_long_ago_is_none():
+    unseen = [call for call in CALLS if call.at != 5.8]
+    for opened, is_fine in ((0.6, True), (-400.0, False)):
+        watch = Call(opened, "GET", "/api/v1/pods", 200, query={"watch": "1"})
+        assert bool(list(INVARIANTS[8](replace(GOOD, calls=[watch, *unseen[1:]])))) != is_fine
+
+
 def test_a_rule_that_a_fault_breaks_by_itself_can_be_left_out():
     assert find_violations(with_execution(created_at=20, expires_at=10), without=(9,)) == {}
