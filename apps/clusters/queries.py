@@ -14,7 +14,7 @@ from apps.accounts.errors import NotVisible
 from apps.accounts.queries import clusters_visible_to
 from apps.clusters import pictures
 from apps.clusters.models import Cluster, Snapshot
-from apps.planner.protecting import guard_namespaces
+from apps.planner.protecting import ONLY_OFFERED, guard_namespaces
 from apps.planner.snapshot import Snapshot as Picture
 
 if TYPE_CHECKING:
@@ -69,10 +69,12 @@ def open_snapshot(row: Snapshot) -> Picture:
 
 
 def protected_namespaces(cluster_id: int) -> tuple[str, ...]:
-    """Names and globs; none without a policy. Policies are a later stage's, so this goes by the cluster."""
+    """Names and globs, and ONLY_OFFERED where the policy wants it; none without a policy. Policies are a
+    later stage's, so this goes by the cluster."""
     rows = Cluster.objects.filter(pk=cluster_id)
-    patterns: list[str] | None = rows.values_list("policy__protected_namespaces", flat=True).first()
-    return tuple(patterns or ())
+    found = rows.values_list("policy__protected_namespaces", "policy__only_offered").first()
+    patterns, only_offered = found or (None, None)
+    return (*(patterns or ()), *([ONLY_OFFERED] if only_offered else ()))
 
 
 def answer_about(picture: Picture, question: str, find: Callable[[], Answer]) -> Answer:

@@ -22,6 +22,7 @@ from apps.executions.checks.gangs import check_gangs
 from apps.executions.checks.looking import Check, Look, Objection
 from apps.executions.checks.maintenance import check_maintenance
 from apps.executions.checks.namespaces import check_namespaces, check_quotas
+from apps.executions.checks.offers import check_offers
 from apps.executions.checks.owners import check_autoscalers, check_jobs, check_owners
 from apps.executions.checks.rights import check_rights
 from apps.executions.checks.schedulers import check_other_schedulers
@@ -86,6 +87,7 @@ CHECKS: tuple[Check, ...] = (
     check_budgets,
     check_gangs,
     check_maintenance,
+    check_offers,
     check_other_schedulers,
     check_namespaces,
     check_quotas,

@@ -105,6 +105,8 @@ class Tie(StrEnum):
     MAY_BE_INTERRUPTED = "may-be-interrupted"
     OWNER_WAIVED = "owner-waived"
     PLANNED_ONLY = "planned-only"
+    OFFERED = "offered"
+    """Its owners say by an annotation that it may be moved; asked for where the policy wants that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
+from apps.planner.inventory import Pod, Tie
 from apps.planner.snapshot import Snapshot
+
+ONLY_OFFERED = "!only-offered"
+"""Stands among the patterns where only pods move whose owners say so. No namespace has such a name."""
+
+
+def why_not_offered(pod: Pod) -> str:
+    """The reason as a clause, "" for a pod whose owners offer it."""
+    if Tie.OFFERED in pod.ties:
+        return ""
+    return f"neither it nor its namespace {pod.namespace} says defrag.gpu.internal/movable: true (opt-in)"
 
 
 def why_protected(namespace: str, patterns: Sequence[str]) -> str:
@@ -30,9 +41,10 @@ def guard_namespaces(snapshot: Snapshot, patterns: Sequence[str]) -> Snapshot:
         namespace: why_protected(namespace, patterns)
         for namespace in {pod.namespace for pod in snapshot.pods.values()}
     }
-    guarded = [
-        replace(pod, protections=(*pod.protections, reasons[pod.namespace]))
-        for pod in snapshot.pods.values()
-        if reasons[pod.namespace]
-    ]
+    needs_offer = ONLY_OFFERED in patterns
+    guarded = []
+    for pod in snapshot.pods.values():
+        reason = reasons[pod.namespace] or (why_not_offered(pod) if needs_offer and pod.is_holding else "")
+        if reason:
+            guarded.append(replace(pod, protections=(*pod.protections, reason)))
     return snapshot.with_pods(guarded) if guarded else snapshot

@@ -100,7 +100,8 @@ class ClusterPolicy(models.Model):
     `version` counts changes. A limit that is null is none of the cluster's own. `freeze_windows`: as
     `freezes.window_from_dict` reads them, in local times of their zones; `maintenance_windows` the same:
     where there are any, nothing new begins outside them. `disruption_budgets`: as `disruption.limits_from`
-    reads them. `stopped_at`: the kill switch is on since then. `may_preempt`: plans may let pods lose their
+    reads them. `stopped_at`: the kill switch is on since then. `only_offered`: only pods
+    move whose owners say so by annotation. `may_preempt`: plans may let pods lose their
     place to more important ones.
     """
 
@@ -110,6 +111,7 @@ class ClusterPolicy(models.Model):
     max_moves_per_plan = models.PositiveIntegerField(null=True)
     max_seconds_per_plan = models.PositiveIntegerField(null=True)
     may_preempt = models.BooleanField(default=False)
+    only_offered = models.BooleanField(default=False)
     requires_ticket = models.BooleanField(default=False)
     max_concurrent_executions = models.PositiveIntegerField(null=True)
     max_evictions_in_flight = models.PositiveIntegerField(null=True)

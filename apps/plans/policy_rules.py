@@ -30,7 +30,7 @@ LIMITS: dict[str, tuple[int, int]] = {
     "approval_expires_after_seconds": (300, 30 * 86400),
 }
 """Lowest and highest value; none at all means no limit of the cluster's own."""
-SWITCHES = ("may_preempt", "requires_ticket")
+SWITCHES = ("may_preempt", "only_offered", "requires_ticket")
 WINDOWS = {"freeze_windows": "freeze window", "maintenance_windows": "maintenance window"}
 MOST_BUDGETS, MOST_AWAY = 100, 10_000
 PLACE = re.compile(r"[-A-Za-z0-9._*?]{1,253}(/[-A-Za-z0-9._*?]{1,253})?")

@@ -82,6 +82,11 @@ class PolicyWishesSerializer(StrictSerializer):
     may_preempt = serializers.BooleanField(
         default=False, help_text="whether a plan may let pods lose their place to more important ones"
     )
+    only_offered = serializers.BooleanField(
+        default=False,
+        help_text="opt-in: only pods move that say defrag.gpu.internal/movable: true, or whose namespace "
+        "does",
+    )
     requires_ticket = serializers.BooleanField(
         default=False, help_text="whether a plan can be proposed only with a change ticket"
     )
@@ -151,6 +156,7 @@ class PolicySerializer(serializers.Serializer):
     max_moves_per_plan = serializers.IntegerField(allow_null=True)
     max_seconds_per_plan = serializers.IntegerField(allow_null=True)
     may_preempt = serializers.BooleanField()
+    only_offered = serializers.BooleanField()
     requires_ticket = serializers.BooleanField()
     max_concurrent_executions = serializers.IntegerField(allow_null=True)
     max_evictions_in_flight = serializers.IntegerField(allow_null=True)

@@ -77,6 +77,7 @@ def _form_of(policy: ClusterPolicy) -> dict[str, Any]:
         "max_moves_per_plan": policy.max_moves_per_plan,
         "max_seconds_per_plan": policy.max_seconds_per_plan,
         "may_preempt": "yes" if policy.may_preempt else "",
+        "only_offered": "yes" if policy.only_offered else "",
         "requires_ticket": "yes" if policy.requires_ticket else "",
         "max_concurrent_executions": policy.max_concurrent_executions,
         "max_evictions_in_flight": policy.max_evictions_in_flight,
@@ -125,6 +126,7 @@ def _save(request: HttpRequest, place: Cluster) -> str:
     wishes["workload_cool_down_seconds"] = None if rest is None else rest * MINUTES
     wishes["disruption_budgets"] = _budgets(request.POST.get("disruption_budgets", ""))
     wishes["may_preempt"] = request.POST.get("may_preempt") == "yes"
+    wishes["only_offered"] = request.POST.get("only_offered") == "yes"
     wishes["requires_ticket"] = request.POST.get("requires_ticket") == "yes"
     _change(request, place, {"protected_namespaces": names, **wishes})
     return "The policy is saved. Plans that break it go stale within seconds."

@@ -33,7 +33,7 @@ from apps.kube.translate.linked import Linker
 from apps.kube.translate.nodes import ReadNode, read_node
 from apps.kube.translate.odd import OddNodes
 from apps.kube.translate.pods import Surroundings, read_pod
-from apps.kube.translate.protections import PROTECT
+from apps.kube.translate.protections import MOVABLE, PROTECT
 from apps.kube.translate.reservations import with_lone_placeholders
 from apps.kube.translate.sliced_nodes import SlicedNodes
 from apps.kube.translate.surroundings import GANG, Around, Ties, read_ties, surroundings_of
@@ -152,8 +152,12 @@ class Translator:
             bound = set(read_all(VOLUMES, "volume", bound_volume)) - {"", None}
             claims = read_all(CLAIMS, "claim", claimed_volume)
             pinned = frozenset(claim[0] for claim in claims if claim is not None and claim[1] in bound)
-        protected = [_protected_namespace(opened(raw)) for raw in objects.get(NAMESPACES, ())]
-        return Around(frozenset(filter(None, protected)), workloads, pinned, job_gangs)
+        spaces = [opened(raw) for raw in objects.get(NAMESPACES, ())]
+        protected, offered = (
+            frozenset(filter(None, (_namespace_saying(raw, key) for raw in spaces)))
+            for key in (PROTECT, MOVABLE)
+        )
+        return Around(protected, offered, workloads, pinned, job_gangs)
 
     def _read_budgets(self, objects: Objects, said: list[str]) -> list[DisruptionBudget]:
         read = (self._remembered("budget", raw, read_budget, said) for raw in objects.get(BUDGETS, ()))
@@ -269,10 +273,10 @@ def _read_owner(raw: Mapping[str, Any], kind: str) -> tuple[Workload, bool]:
     return read_workload(raw, kind), is_gang
 
 
-def _protected_namespace(raw: Mapping[str, Any]) -> str:
-    """Its name if its annotation protects it."""
-    is_protected = child(raw, "metadata", "annotations").get(PROTECT) == "true"
-    return clean(child(raw, "metadata").get("name"), 253) if is_protected else ""
+def _namespace_saying(raw: Mapping[str, Any], key: str) -> str:
+    """Its name if its annotation of that key is true."""
+    is_said = child(raw, "metadata", "annotations").get(key) == "true"
+    return clean(child(raw, "metadata").get("name"), 253) if is_said else ""
 
 
 def _named_by_parents(workloads: dict[str, Workload]) -> dict[str, Workload]:

@@ -15,7 +15,7 @@ from apps.kube.translate.placement import (
     read_spread,
     read_tolerations,
 )
-from apps.kube.translate.protections import read_protections, read_ties
+from apps.kube.translate.protections import MOVABLE, read_protections, read_ties
 from apps.kube.translate.shapes import by_shape
 from apps.kube.translate.values import (
     Warn,
@@ -27,7 +27,7 @@ from apps.kube.translate.values import (
     texts,
     whole,
 )
-from apps.planner.inventory import HeldDevice, LinkClass, Pod
+from apps.planner.inventory import HeldDevice, LinkClass, Pod, Tie
 
 LINK = "defrag.gpu.internal/link"
 STEERING = "defrag.gpu.internal/migration"
@@ -44,6 +44,7 @@ class Surroundings:
 
     protections: of its namespace and workload. gang: key or "". pinned: a volume of it binds its place.
     devices, claims, claim_wishes: by resource claims, as on `inventory.Pod`.
+    offered: its namespace lets it move.
     """
 
     protections: tuple[str, ...] = ()
@@ -53,6 +54,7 @@ class Surroundings:
     devices: tuple[HeldDevice, ...] = ()
     claims: tuple[str, ...] = ()
     claim_wishes: tuple[str, ...] = ()
+    offered: bool = False
 
 
 def controller_of(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -114,7 +116,10 @@ def _of_what_keeps_it(
             priority=whole(spec.get("priority")),
             inherited=surroundings.protections,
         ),
-        "ties": read_ties(annotations=annotations, spec=spec, owner=controller),
+        "ties": (
+            *read_ties(annotations=annotations, spec=spec, owner=controller),
+            *([Tie.OFFERED] if surroundings.offered or annotations.get(MOVABLE) == "true" else []),
+        ),
     }
 
 

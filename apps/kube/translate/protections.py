@@ -13,6 +13,7 @@ from apps.kube.translate.values import child, clean, entries
 from apps.planner.inventory import Tie
 
 PROTECT = "defrag.gpu.internal/protect"
+MOVABLE = "defrag.gpu.internal/movable"
 MIRROR = "kubernetes.io/config.mirror"
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 SAFE_LOCAL_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"

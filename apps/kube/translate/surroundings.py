@@ -49,6 +49,7 @@ class Around:
     """
 
     protected_namespaces: frozenset[str] = frozenset()
+    offered_namespaces: frozenset[str] = frozenset()
     workloads: Mapping[str, Workload] = field(default_factory=dict)
     pinned_claims: frozenset[str] | None = None
     job_gangs: frozenset[str] = frozenset()
@@ -84,6 +85,7 @@ def surroundings_of(ties: Ties, around: Around) -> Surroundings:
     claims, wishes = _claims(ties, around.book)
     return Surroundings(
         protections=_protections(ties, around),
+        offered=ties.namespace in around.offered_namespaces,
         gang=gang_of(ties, around),
         pinned=pinned,
         warnings=warnings,
