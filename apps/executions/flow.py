@@ -1,9 +1,9 @@
-"""Which steps may be looked at now. Pure: the ledger in, steps out.
+"""Which steps may be looked at now. Pure but for one setting: the ledger in, steps out.
 
-RUNNING       everything whose predecessors are finished: layouts get their names, cordons, GPUs that nobody uses are relaid, then all
-              holds, nodes that moves land on are opened again, the moves wave by wave, GPUs that the moves
-              drained are relaid, then pods give way, then the hand-overs. The release of freed nodes comes
-              after verification.
+RUNNING       everything whose predecessors are finished: layouts get their names, cordons, GPUs that
+              nobody uses are relaid, then all holds, nodes that moves land on are opened again, the moves
+              wave by wave, GPUs that the moves drained are relaid, then pods give way, then the
+              hand-overs. The release of freed nodes comes after verification.
 PAUSED, NEEDS_HUMAN, CANCELLING   only moves in flight, so that no evicted pod waits behind our gate
 CANCELLING (nothing in flight) and ROLLING_BACK   what was done is undone, last first
 """
@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from django.conf import settings
 
 from apps.executions.blueprint import MOVE_KINDS
 from apps.executions.models import Step
@@ -84,13 +86,26 @@ def steps_to_run(ledger: Ledger) -> list[Step]:
     for kind in PREPARING:
         first = [step for step in open_steps if step.kind == kind and _prepares(step)]
         if first:
-            return first
+            return _few_at_once(ledger, first)
     moving = [step for step in open_steps if step.move]
     if not moving:
-        return _after_moves(open_steps)
+        return _few_at_once(ledger, _after_moves(open_steps))
     wave = min(step.wave for step in moving)
     moves = sorted({step.move for step in moving if step.wave == wave})
     return [_next_of(ledger, move) for move in moves]
+
+
+def _few_at_once(ledger: Ledger, steps: list[Step]) -> list[Step]:
+    """Of nodes to be relaid: one alone until it has come out as planned, then a few at once. What is wrong
+    with a layout or with mig-manager costs one node, not all of them."""
+    relaid = [step for step in ledger.steps if step.kind == StepKind.RECONFIGURE_MIG]
+    is_proven = any(step.state == StepState.VERIFIED for step in relaid)
+    most = settings.EXECUTION_MIG_NODES_AT_ONCE if is_proven else 1
+    waiting = [step for step in steps if step in relaid]
+    under_way = [step for step in waiting if step.state != StepState.PENDING]
+    fresh = [step for step in waiting if step.state == StepState.PENDING]
+    begun = [*under_way, *fresh[: max(most - len(under_way), 0)]]
+    return [step for step in steps if step not in waiting or step in begun]
 
 
 AFTER_MOVES = (StepKind.RECONFIGURE_MIG, StepKind.CHECKPOINT, StepKind.PREEMPT_POD)
@@ -107,7 +122,11 @@ def _after_moves(open_steps: list[Step]) -> list[Step]:
 
 PREPARING = (
     StepKind.NAME_LAYOUT,
-    StepKind.CORDON_NODE, StepKind.RECONFIGURE_MIG, StepKind.HOLD_TARGET, StepKind.RELEASE)
+    StepKind.CORDON_NODE,
+    StepKind.RECONFIGURE_MIG,
+    StepKind.HOLD_TARGET,
+    StepKind.RELEASE,
+)
 """Layouts that have no name get theirs before any node is closed: the kubelets take minutes to show it."""
 
 

@@ -5,9 +5,11 @@ from django.utils import timezone
 
 from apps.executions.blueprint import draft_steps
 from apps.executions.models import DryRun, Execution, Step
+from apps.planner.plan import NamedLayout
+from apps.planner.plan_json import digest
 from apps.plans import services
 from apps.plans.computing import compute_draft
-from apps.plans.models import Plan
+from apps.plans.models import Plan, PlanVersion
 from apps.plans.queries import current_version, open_plan
 from tests.dashboard.conftest import log_in, make_picture
 from tests.dashboard.test_grid_pages import text_of
@@ -50,6 +52,28 @@ def test_a_mig_plan_shows_before_and_after_and_what_it_rests_on(plan, planner):
     assert "Propose 1 GPU cut anew and 1 move" in page
     assert "on n1, cordoned meanwhile" in page
     assert "A node is cordoned while any of its GPUs is relaid" in page
+
+
+def test_a_layout_that_gets_a_name_is_shown_as_a_diff_of_the_config_map(plan, planner):
+    layout = NamedLayout("gpu-defrag-0123456789", "gpu-defrag-0123456789: [{devices: all}]", ("n1",))
+    version = current_version(plan)
+    body = {**version.body, "layouts": [{"name": layout.name, "line": layout.line, "nodes": ["n1"]}]}
+    services.withdraw_plan(plan_id=plan.pk, actor=planner)
+    row = Plan.objects.create(
+        cluster=plan.cluster, title="named", created_by=planner, edited_by=planner, request=plan.request
+    )
+    copied = PlanVersion.objects.create(
+        plan=row, number=1, snapshot=version.snapshot, snapshot_taken_at=version.snapshot_taken_at,
+        snapshot_digest=version.snapshot_digest, body=body, digest=digest(body),
+    )  # fmt: skip
+    page = page_of(row, planner)
+    assert "Layouts that get a name" in page
+    assert "+ gpu-defrag-0123456789: [{devices: all}]" in page
+    DryRun.objects.create(
+        version=copied, pod_uid=layout.name, pod=f"layout {layout.name}", allowed=True,
+        message=f" mig-configs:\n+  {layout.line}", at=timezone.now(),
+    )  # fmt: skip
+    assert "mig-configs: + gpu-defrag-0123456789" in " ".join(page_of(row, planner).split())
 
 
 def test_the_approver_sees_what_the_look_at_the_cluster_found(plan, planner, approver):

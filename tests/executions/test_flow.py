@@ -181,3 +181,21 @@ def test_a_node_between_two_layouts_is_told_and_undone_before_its_cordon():
     early.state = StepState.COMPENSATED
     assert not flow.is_relaying(early)
     assert flow.steps_to_undo(Ledger(steps))[0].kind == StepKind.CORDON_NODE
+
+
+def test_one_node_is_relaid_alone_until_it_came_out_as_planned_then_a_few_at_once(settings):
+    settings.EXECUTION_MIG_NODES_AT_ONCE = 2
+    steps = [step(StepKind.RECONFIGURE_MIG, move=0, before_moves=True) for _ in range(4)]
+    naming = step(StepKind.NAME_LAYOUT, move=0)
+    book = Ledger([naming, step(StepKind.CORDON_NODE, move=0), *steps])
+    assert flow.steps_to_run(book) == [naming]
+    naming.state = book.steps[1].state = StepState.VERIFIED
+    assert flow.steps_to_run(book) == steps[:1]
+    steps[0].state = StepState.ISSUED
+    assert flow.steps_to_run(book) == steps[:1]
+    steps[0].state = StepState.VERIFIED
+    assert flow.steps_to_run(book) == steps[1:3]
+    steps[1].state = steps[2].state = StepState.ISSUED
+    assert flow.steps_to_run(book) == steps[1:3]
+    steps[1].state = StepState.VERIFIED
+    assert flow.steps_to_run(book) == steps[2:4]
