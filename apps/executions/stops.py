@@ -125,7 +125,11 @@ def _whole(execution: Execution, allowed: Sequence[Way]) -> Stop:
 
 def _ordered(cause: Cause, allowed: Sequence[Way], *, needs_person: bool) -> tuple[Way, ...]:
     """What the cause recommends and the engine allows; then whatever else it allows."""
-    known = [way for way in cause.ways if way in allowed or (way is Way.WAIT and not needs_person)]
+    wished = cause.ways
+    if needs_person and Way.WAIT in wished:
+        # What goes on by itself had its time, and stopped: looking again gives it that time anew.
+        wished = (Way.RESUME, *wished)
+    known = [way for way in wished if way in allowed or (way is Way.WAIT and not needs_person)]
     return tuple(dict.fromkeys([*known, *allowed]))
 
 
