@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from django.conf import settings
-
 from apps.executions.cluster_preflight.lines import Line, Standing
-from apps.kube.gateway import WEBHOOKS, Gateway
+from apps.executions.steering_forms import Form, choose_form
+from apps.kube.gateway import Gateway
 
 SUBJECT = "Steering"
-POLICY, WEBHOOK, NONE = "parameter", "webhook", "best_effort"
+POLICY, WEBHOOK, NONE = str(Form.PARAMETER), str(Form.WEBHOOK), str(Form.BEST_EFFORT)
 FORMS = {
     POLICY: "Replacements are gated by the standing MutatingAdmissionPolicy: no server of ours is asked.",
     WEBHOOK: "Replacements are gated by our webhook.",
@@ -28,13 +27,9 @@ class Way:
 
 
 def find_way(gateway: Gateway) -> Way:
-    """Raises KubeError where the cluster does not answer."""
-    if not settings.STEERING_URL:
-        return Way(NONE, "The steering webhook has no address (STEERING_URL).")
-    lacking = [verb for verb in ("get", "create", "delete") if not gateway.may(verb, WEBHOOKS)]
-    if lacking:
-        return Way(NONE, f"The console's credential may not {' or '.join(lacking)} {WEBHOOKS.plural}.")
-    return Way(WEBHOOK)
+    """As the preflight of a plan chooses it. Raises KubeError where the cluster does not answer."""
+    choice = choose_form(gateway)
+    return Way(str(choice.form), choice.why)
 
 
 def judge_steering(way: Way) -> Iterator[Line]:
@@ -45,6 +40,7 @@ def judge_steering(way: Way) -> Iterator[Line]:
         return
     yield Line(
         SUBJECT, Standing.WARNING, f"Replacements cannot be gated: {way.why}",
-        "A moved pod would land where the scheduler likes best: no plan with moves is started so unseen.",
-        "Set STEERING_URL, or install the standing policy (docs/connecting.md).",
+        "Moves are best effort: the target is nominated, and the replacement may land elsewhere. A plan is "
+        "started so only if its reviewers were told.",
+        "Install deploy/admission/steering.yaml, or set STEERING_URL (docs/connecting.md).",
     )  # fmt: skip
