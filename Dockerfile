@@ -24,6 +24,15 @@ ENV PATH=/opt/agent/bin:$PATH \
 RUN python -m compileall -q apps
 CMD ["python", "-m", "apps.node_agent"]
 
+FROM python:3.11-slim AS gate-watchdog
+WORKDIR /watchdog
+COPY apps/__init__.py apps/__init__.py
+COPY apps/gate_watchdog apps/gate_watchdog
+ENV PYTHONUNBUFFERED=1
+RUN python -m compileall -q apps
+USER 10001
+CMD ["python", "-m", "apps.gate_watchdog"]
+
 FROM python:3.11-slim
 RUN useradd --system --uid 10001 --create-home console \
     && mkdir /steering /simulated && chown console /steering /simulated

@@ -8,6 +8,7 @@ address and the logins (one JSON line with --json).
 from __future__ import annotations
 
 import argparse
+import base64
 import json
 import os
 import signal
@@ -18,6 +19,8 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
+
+import yaml
 
 from console.children import (
     RESTARTS_ALLOWED,
@@ -71,6 +74,8 @@ class Console:
         self._start_servers()
         logins, api, kubeconfig = self._start_cluster_and_prepare()
         self._start_steering()
+        if api:
+            self._start_watchdog(api, kubeconfig)
         say("Starting web, worker, beat and watcher ...")
         url = self._start_console(web_port)
         self._finish_connecting()
@@ -204,6 +209,18 @@ class Console:
             *("manage.py", "serve_steering", "--port", self.environment["STEERING_URL"].rpartition(":")[2]),
             *("--cert", str(folder / "tls.crt"), "--key", str(folder / "tls.key")),
         )
+
+    def _start_watchdog(self, api: str, kubeconfig: Path) -> None:
+        """Beside the simulated cluster, as deploy/watchdog runs it in a real one."""
+        folder = self.place.folder / "watchdog"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        access = yaml.safe_load(kubeconfig.read_text())
+        authority = access["clusters"][0]["cluster"]["certificate-authority-data"]
+        (folder / "ca.crt").write_bytes(base64.b64decode(authority))
+        (folder / "token").touch(mode=0o600)
+        (folder / "token").write_text(access["users"][0]["user"]["token"])
+        command = ("-m", "apps.gate_watchdog", "--server", api, "--account", str(folder))
+        self._start("gate-watchdog", *command)
 
     def _start_console(self, port: int) -> str:
         watcher = self._start("watcher", "manage.py", "watch_cluster")

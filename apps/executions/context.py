@@ -49,8 +49,8 @@ class Context:
 
     @property
     def traces_deadline(self) -> str:
-        """RFC 3339: from then on a trace of ours in the cluster is stale (apps.gate_watchdog goes by it). A pod in
-        the air is landed even past the execution's own deadline."""
+        """RFC 3339: from then on a trace of ours in the cluster is stale; apps.gate_watchdog goes by it.
+        A pod in the air is landed even past the execution's own deadline."""
         deadline = self.execution.deadline_at
         more = settings.EXECUTION_REPLACEMENT_SECONDS + settings.EXECUTION_HAND_OVER_SECONDS
         return (deadline + timedelta(seconds=more)).isoformat() if deadline else ""

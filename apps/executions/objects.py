@@ -113,14 +113,22 @@ def held_taint(value: str) -> Json:
     return {"key": names.HELD, "value": value, "effect": "NoSchedule"}
 
 
-def taint_patch(node: Json, value: str) -> Json:
-    """The list is replaced whole by every kind of patch, so it is written whole."""
-    return {"metadata": guard(node), "spec": {"taints": [*taints(node), held_taint(value)]}}
+def taint_patch(node: Json, value: str, holder: Json) -> Json:
+    """The list is replaced whole by every kind of patch, so it is written whole. holder: execution, mark and
+    deadline, for whoever finds the taint."""
+    note = json.dumps({**holder, "value": value}, sort_keys=True)
+    return {
+        "metadata": {**guard(node), "annotations": {names.HELD_BY: note}},
+        "spec": {"taints": [*taints(node), held_taint(value)]},
+    }
 
 
 def untaint_patch(node: Json, value: str) -> Json:
     kept = [taint for taint in taints(node) if not is_held(taint, value)]
-    return {"metadata": guard(node), "spec": {"taints": kept or None}}
+    return {
+        "metadata": {**guard(node), "annotations": {names.HELD_BY: None}},
+        "spec": {"taints": kept or None},
+    }
 
 
 def is_held(taint: Json, value: str) -> bool:

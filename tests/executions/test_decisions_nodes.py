@@ -1,5 +1,7 @@
 """What the steps decide about nodes: cordon, hand-over, release. No cluster, no database."""
 
+import json
+
 from apps.executions.decisions import Verdict
 from apps.executions.names import held_value
 from apps.executions.objects import held_taint, taint_patch, tolerates_held, toleration_patch, untaint_patch
@@ -142,9 +144,11 @@ def test_a_node_cordoned_by_somebody_else_is_not_handed_over():
 
 def test_other_taints_of_the_node_survive_ours():
     other = {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
-    tainted = taint_patch(node(taints=[other]), GANG["taint"])
+    tainted = taint_patch(node(taints=[other]), GANG["taint"], {"execution": 7, "deadline": "soon"})
     assert tainted["spec"]["taints"] == [other, TAINT]
     assert untaint_patch(node(taints=[other, TAINT]), GANG["taint"])["spec"]["taints"] == [other]
+    note = json.loads(tainted["metadata"].pop("annotations")["defrag.gpu.internal/held-by"])
+    assert note == {"execution": 7, "deadline": "soon", "value": GANG["taint"]}
     assert tainted["metadata"] == {"uid": "uid-node-a", "resourceVersion": "5"}
 
 

@@ -156,6 +156,11 @@ def _decide_unbound(step: Step, facts: Facts, pod: Json, late: bool) -> Decision
 def _decide_bound(step: Step, facts: Facts, pod: Json, late: bool) -> Decision:
     params, ready_since = step.params, step.observed.get("seen", {}).get("ready_since", "")
     seen = {"replacement": uid(pod), "replacement_name": name(pod), "landed_on": node_of(pod)}
+    if node_of(pod) != params["target"] and _was_freed_by_others(step, facts):
+        return moot(
+            f"{name(pod)} was freed from our gate while nobody was there to land it; it is on {node_of(pod)}",
+            **seen,
+        )
     if node_of(pod) != params["target"]:
         return stop(
             f"Replacement {name(pod)} runs on {node_of(pod)}, not on {params['target']}: "
@@ -188,6 +193,11 @@ def _decide_bound(step: Step, facts: Facts, pod: Json, late: bool) -> Decision:
     if not facts.is_old_gone:
         return wait_long(f"{ENDING} on {params['source']}", **seen, ready_since=ready_since)
     return done(f"{name(pod)} is Ready on {params['target']}", **seen)
+
+
+def _was_freed_by_others(step: Step, facts: Facts) -> bool:
+    """By the gate watchdog: it carries our mark, and neither pin nor release of ours went out."""
+    return facts.found.by_gate and not {"pin", "free_pod"} & set(_sent(step))
 
 
 def _why_elsewhere(step: Step, facts: Facts) -> str:
