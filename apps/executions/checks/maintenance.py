@@ -11,7 +11,8 @@ from apps.planner.maintenance import why_maintained
 def check_maintenance(look: Look) -> Iterator[Objection]:
     plan = look.plan
     used = [name for move in plan.moves for name in (move.source, move.target)]
-    used += [one.node for one in (*plan.reconfigurations, *plan.hand_overs, *plan.preemptions)]
+    used += [one.node for one in plan.reconfigurations] + [one.node for one in plan.hand_overs]
+    used += [one.node for one in plan.preemptions]
     for name in dict.fromkeys(used):
         node = look.picture.nodes.get(name)
         reason = why_maintained(node) if node is not None else ""
