@@ -106,6 +106,7 @@ def _read_options() -> argparse.Namespace:
     parser.add_argument("--samples", type=int, default=8, help="events whose way to the page is timed")
     parser.add_argument("--seconds", type=float, default=10.0, help="how long the planner may search")
     parser.add_argument("--moves", type=int, default=3, help="moves to carry out before it is cancelled")
+    parser.add_argument("--follow-seconds", type=float, default=180.0, help="for how long at most")
     parser.add_argument("--time-scale", type=float, default=10.0, help="how fast the simulated cluster lives")
     parser.add_argument("--json", action="store_true")
     return parser.parse_args()
@@ -257,20 +258,41 @@ class Measuring:
         self._follow(plan)
 
     def _follow(self, plan: dict[str, Any]) -> None:
-        began = time.monotonic()
+        ask_cluster(self.credentials, "DELETE", "/_sim/requests")
+        used = self.meter.cpu_seconds("worker")
+        began, ran_at = time.monotonic(), 0.0
         started = self.planner.post("/api/v1/executions/", {"plan": plan["id"]})
         while True:
             execution = self.planner.ask(f"/api/v1/executions/{started['id']}/")
+            if execution["steps"] and not ran_at:
+                ran_at = time.monotonic()
+                self.report.add("preflight of the execution", ran_at - began)
             done = [step for step in execution["steps"] if step["kind"] == "await_replacement"]
             done = [step for step in done if step["state"] == "verified"]
-            late = time.monotonic() - began > 180
+            late = time.monotonic() - began > self.options.follow_seconds
             if len(done) >= self.options.moves or execution["finished_at"] or late:
                 break
             time.sleep(0.5)
         words = f"execution is {execution['state']} {execution['state_reason'][:60]}"
         self.report.add(f"{len(done)} moves carried out", time.monotonic() - began, note=words)
+        used = self.meter.cpu_seconds("worker") - used
+        self.report.add(
+            "CPU of the worker, preflight included", used, note=f"{used / max(len(done), 1):.2f} s a move"
+        )
+        self._tell_requests(max(len(done), 1))
         if not execution["finished_at"]:
             self.planner.post(f"/api/v1/executions/{started['id']}/cancel/", {"reason": "benchmark ends"})
+
+    def _tell_requests(self, moves: int) -> None:
+        """By the API server's own log, since the execution was started."""
+        asked = ask_cluster(self.credentials, "GET", "/_sim/requests")["requests"]
+        ours = [one for one in asked if "gpu-defrag" in one["user_agent"]]
+        sent = [one for one in ours if one["method"] != "GET" and "dryRun" not in one["query"]]
+        sent = [one for one in sent if "reviews" not in one["path"]]
+        watches = sum("watch" in one["query"] for one in ours)
+        self.report.add("writes of the execution", len(sent), "", note=f"{len(sent) / moves:.1f} a move")
+        note = f"{watches} watches; preflight, dry runs, verification and watcher included"
+        self.report.add("requests of the console meanwhile", len(ours), "", note=note)
 
 
 def _tell_memory(report: Report, meter: Meter) -> None:

@@ -49,7 +49,7 @@ def why_not_leave(context: Context, step: Step) -> Decision | None:
     if is_late(step, context.now):
         return stop(f"The deadline of this step has passed. {why}", NOT_EVICTED, cause="owner-busy")
     advice = "It goes on by itself when the owner has settled; or cancel. This pod was not evicted."
-    return blocked(why, advice, cause="owner-busy", retry_seconds=3)
+    return blocked(why, advice, cause="owner-busy", retry_seconds=0)
 
 
 def why_protected_now(pod: Pod, waived: list[str] | tuple[str, ...]) -> str:

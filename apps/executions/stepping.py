@@ -155,7 +155,8 @@ def _act(context: Context, step: Step, decision: Decision, during: Collection[st
     seconds = step_seconds(step.kind)
     instead = permission.record_intent(context, step, decision, during=during, seconds=seconds)
     if instead is not None:
-        return _record(context, step, instead)
+        is_told = instead.verdict == Verdict.BLOCKED and step.state == StepState.BLOCKED
+        return False if is_told and step.reason == instead.reason else _record(context, step, instead)
     step.refresh_from_db()
     try:
         module_of(step).apply(context, step, decision)
