@@ -113,7 +113,7 @@ def _tell_execution(execution: Execution) -> dict[str, Any]:
     plan, version = execution.plan, execution.version
     named = (
         "id", "state", "state_reason", "cause", "is_frozen", "created_at", "started_at", "finished_at",
-        "deadline_at", "visited_at", "fence", "outcome", "gpu_hours",
+        "deadline_at", "visited_at", "fence", "outcome",
     )  # fmt: skip
     return {
         **{name: getattr(execution, name) for name in named},

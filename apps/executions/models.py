@@ -17,7 +17,6 @@ class Execution(models.Model):
     `outcome`: what was promised and what was found, written when it closes.
     `is_frozen`: paused by a freeze window, so it goes on by itself. `cause`: code of `causes` for the state
     that it is in, empty where that needs no explanation.
-    `gpu_hours`: what it gained and lost, written once, a day after its end (`gpu_hours.measure`).
     """
 
     plan = models.ForeignKey(Plan, on_delete=models.PROTECT, related_name="executions")
@@ -36,7 +35,6 @@ class Execution(models.Model):
     outcome = models.JSONField(default=dict)
     is_frozen = models.BooleanField(default=False)
     cause = models.CharField(max_length=40, blank=True, default="")
-    gpu_hours = models.JSONField(null=True)
 
     class Meta:
         ordering = ["-id"]

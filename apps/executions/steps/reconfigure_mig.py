@@ -91,20 +91,8 @@ def _decide_before(step: Step, facts: Facts) -> Decision:
             f"{' and '.join(facts.newcomers)} came onto {where} after the preflight.",
             cause="newcomer",
         )
-    if facts.users and facts.leaving:
-        return blocked(
-            f"{' and '.join(facts.users)} on {where} is on its way out and still holds a GPU.",
-            "It goes on by itself once that pod is gone.",
-            cause="mig-leaving",
-        )
     if facts.users:
-        return _stop(
-            step,
-            facts,
-            f"{' and '.join(facts.users)} on {where} holds or may hold a GPU to be relaid, or would end with "
-            "the node.",
-            cause="mig-in-use",
-        )
+        return _decide_held(step, facts)
     seen = {
         "before": labels.config,
         "before_state": labels.state,
@@ -115,6 +103,24 @@ def _decide_before(step: Step, facts: Facts) -> Decision:
     }
     return begin(
         "relabel", f"ask mig-manager to cut {where} by {params['config']}", seen=seen, node=facts.node
+    )
+
+
+def _decide_held(step: Step, facts: Facts) -> Decision:
+    """Somebody holds, or may hold, a GPU that is to be cut."""
+    where = f"node {step.params['node']}"
+    if facts.leaving:
+        return blocked(
+            f"{' and '.join(facts.users)} on {where} is on its way out and still holds a GPU.",
+            "It goes on by itself once that pod is gone.",
+            cause="mig-leaving",
+        )
+    return _stop(
+        step,
+        facts,
+        f"{' and '.join(facts.users)} on {where} holds or may hold a GPU to be relaid, or would end with "
+        "the node.",
+        cause="mig-in-use",
     )
 
 
@@ -194,8 +200,8 @@ def _stop(step: Step, facts: Facts, what: str, *, cause: str) -> Decision:
     repair = "Repair does the same for this node alone. " if before is not None else ""
     return stop(
         reason,
-        f"See the log of mig-manager there (its pod: {pod}). {back}. {repair}Or put the node right by hand, leave "
-        "the label as it is, and resume.",
+        f"See the log of mig-manager there (its pod: {pod}). {back}. {repair}Or put the node right by hand, "
+        "leave the label as it is, and resume.",
         cause=cause,
     )
 
