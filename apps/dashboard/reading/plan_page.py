@@ -149,11 +149,7 @@ def check_decision(
         )
     else:
         checks.append(Check("ok", "The snapshot still matches the cluster"))
-    checks += [
-        Check("warn", f"{one.pod} is protected and moves by the waiver that {one.by} asked for: {one.reason}")
-        for one in waivers
-    ]
-    checks += [Check("bad", f"It would not begin as things are: {against}")] if against else []
+    checks += _check_signing(waivers, against)
     checks += [_check_dry_runs(lines, preempted)] if lines or preempted or not cuts else []
     checks += [_check_cuts(one) for one in cuts]
     checks += [Check("warn", losing)] if losing else []
@@ -165,6 +161,13 @@ def check_decision(
         checks.append(Check("bad", f"You have no approver role on {row.cluster.name}", True))
     checks += _check_losses(lines)
     return checks
+
+
+def _check_signing(waivers: Sequence[Waiver], against: str) -> list[Check]:
+    """What an approver signs for beside the moves, and what would keep the plan from beginning."""
+    words = "is protected and moves by the waiver that"
+    signed = [Check("warn", f"{one.pod} {words} {one.by} asked for: {one.reason}") for one in waivers]
+    return [*signed, *([Check("bad", f"It would not begin as things are: {against}")] if against else [])]
 
 
 def _check_dry_runs(lines: Sequence[MoveLine], preempted: Sequence[PreemptionLine]) -> Check:
