@@ -94,6 +94,21 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
         return act("free_pod", f"{name(stranger)} came before the eviction: freed, unpinned", pod=stranger)
     if facts.taken is not None:
         return act("open_again", "the pod that was gated is no replacement", steering=facts.taken)
+    against = _decide_against(step, facts)
+    if against is not None:
+        return against
+    repair = repair_hold(facts.hold, step.params) if facts.hold is not None else None
+    if repair is not None:
+        return repair
+    if facts.steered_for < facts.settle_seconds:
+        return wait("waiting for the gate to be in force everywhere")
+    return act(
+        "evict", f"evict {step.params['pod']} from {step.params['source']}", seen={"siblings": facts.siblings}
+    )
+
+
+def _decide_against(step: Step, facts: Facts) -> Decision | None:
+    """What has changed since the approval, or is not there, so that nothing is evicted."""
     changed = what_changed(step.params, facts.pod or {})
     if changed:
         return stop(
@@ -121,14 +136,7 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
             cause="no-room",
             retry_seconds=2,
         )
-    repair = repair_hold(facts.hold, step.params) if facts.hold is not None else None
-    if repair is not None:
-        return repair
-    if facts.steered_for < facts.settle_seconds:
-        return wait("waiting for the gate to be in force everywhere")
-    return act(
-        "evict", f"evict {step.params['pod']} from {step.params['source']}", seen={"siblings": facts.siblings}
-    )
+    return None
 
 
 def _decide_gone(step: Step, pod: Json | None) -> Decision | None:
