@@ -12,7 +12,6 @@ from apps.planner.mig.preferring import prefer_named
 from apps.simulator.client import KubernetesClient
 from apps.simulator.controllers.gpu_operator.labels import GpuOperator
 from apps.simulator.controllers.gpu_operator.mig_manager import MigManagers
-from apps.simulator.controllers.kubelet.fleet import KubeletFleet
 from apps.simulator.runner import ControlPlane as Controllers
 from apps.simulator.scenes.gpu_operator import config_text
 from tests.control_plane import WHY_SKIPPED, control_plane  # noqa: F401
