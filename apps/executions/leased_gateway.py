@@ -12,19 +12,16 @@ from typing import TypeVar
 from django.conf import settings
 
 from apps.executions.locks import Lease
+from apps.kube.doubts import Doubt, is_gone_or_leaving, is_newer_than, never
 from apps.kube.errors import Conflict, KubeError
 from apps.kube.gateway import BUDGETS, NODES, PODS, Gateway, Json, Kind
 from apps.kube.live_view import (
-    Doubt,
     LiveView,
     StaleView,
     by_hostname,
     by_namespace,
     by_node,
     by_owner,
-    is_gone_or_leaving,
-    is_newer_than,
-    never,
 )
 from apps.kube.object_store import KeptObject, list_kept
 

@@ -13,9 +13,9 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
+from apps.kube.doubts import Doubt, never
 from apps.kube.errors import KubeError
 from apps.kube.gateway import NODES, PODS, PRIORITY_CLASSES, WEBHOOKS, Gateway, Json, Kind, WatchEvent
 from apps.kube.kind_watch import KindWatch
@@ -30,7 +30,6 @@ WHOLE = (WEBHOOKS, PRIORITY_CLASSES)
 FIRST_SECONDS = 15.0
 SILENCE_SECONDS = 90.0
 WATCH_SECONDS = 270
-PATIENCE_SECONDS = 0.5
 
 
 class StaleView(Exception):
@@ -113,29 +112,6 @@ class LiveStore(ObjectStore):
                 del self._found[mark]
         for mark in new.marks if isinstance(new, LiveObject) else ():
             self._found[mark][key] = new  # type: ignore[assignment]
-
-
-@dataclass(frozen=True, slots=True)
-class Doubt:
-    """is_over: whether the stream has brought what was written. patience: seconds that is waited for."""
-
-    is_over: Callable[[KeptObject | None], bool]
-    patience: float = PATIENCE_SECONDS
-
-
-def never(found: KeptObject | None) -> bool:
-    """Nobody knows what came of the write: only the server can say."""
-    return False
-
-
-def is_gone_or_leaving(uid: str) -> Callable[[KeptObject | None], bool]:
-    return lambda found: (
-        found is None or found.uid != uid or bool(found.open()["metadata"].get("deletionTimestamp"))
-    )
-
-
-def is_newer_than(revision: str) -> Callable[[KeptObject | None], bool]:
-    return lambda found: found is None or found.revision != revision
 
 
 class LiveView:

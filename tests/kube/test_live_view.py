@@ -3,17 +3,15 @@
 import pytest
 
 from apps.kube import errors
+from apps.kube.doubts import Doubt, is_gone_or_leaving, never
 from apps.kube.gateway import BUDGETS, NODES, PODS, WatchEvent
 from apps.kube.live_view import (
-    Doubt,
     LiveStore,
     LiveView,
     StaleView,
     by_namespace,
     by_node,
     by_owner,
-    is_gone_or_leaving,
-    never,
 )
 from tests.cluster_fixtures import wait_until
 
