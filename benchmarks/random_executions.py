@@ -36,6 +36,8 @@ SETTINGS = {
     "EXECUTION_LEASE_SECONDS": "20",
     "KUBE_CONNECT_SECONDS": "1",
     "KUBE_READ_SECONDS": "2",
+    # Faults are drawn on purpose here: a stop of the whole cluster would end every run early.
+    "EXECUTION_FAILURES_BEFORE_STOP": "100000",
     "EXECUTION_STEP_SECONDS": "8",
     "EXECUTION_CHECKPOINT_SECONDS": "5",
     "EXECUTION_REPLACEMENT_SECONDS": "8",

@@ -19,8 +19,17 @@ from apps.executions.decisions import Decision
 from apps.executions.errors import LostLease, WrongState
 from apps.executions.locks import Lease, hold_fence
 from apps.executions.models import Execution, Steering, Step, StepEvent
-from apps.executions.states import ALLOWED, STEP_ALLOWED, TERMINAL, ExecutionState, StepState
+from apps.executions.states import (
+    ALLOWED,
+    STEP_ALLOWED,
+    SUCCESSES,
+    TERMINAL,
+    ExecutionState,
+    StepState,
+)
+from apps.executions.stop_loss import count_failure, count_success
 
+FAILURES_IN_ROW = "failures-in-row"
 BACKOFF_SECONDS = (0.5, 1, 2, 5, 10, 20, 30)
 
 
@@ -138,6 +147,8 @@ def record_end(lease: Lease, step: Step, state: StepState, reason: str, seen: di
         row.observed |= {"crashes": 0, "failures": 0, "needs_person": False, "cause": ""}
         row.save()
         _tell(execution, row, now, state, reason)
+        if state == StepState.VERIFIED and row.kind in SUCCESSES:
+            count_success(execution.plan.cluster)
 
 
 def record_standing(lease: Lease, step: Step, words: str, *, stands: bool) -> None:
@@ -227,6 +238,10 @@ def change_state(
         Steering.objects.filter(step__execution=execution, closed_at=None).update(closed_at=now)
     execution.save()
     _tell(execution, None, now, target, reason)
+    if target == ExecutionState.NEEDS_HUMAN or execution.cause == FAILURES_IN_ROW:
+        count_failure(execution.plan.cluster, execution.pk, reason)
+    elif target == ExecutionState.SUCCEEDED:
+        count_success(execution.plan.cluster)
     audit.record(
         actor=actor,
         action=f"execution.{target}",

@@ -222,3 +222,11 @@ class Prediction(models.Model):
     class Meta:
         ordering = ["-id"]
         indexes = [models.Index(fields=["cluster", "-id"])]
+
+
+class FailureCount(models.Model):
+    """Failures on one cluster since the last success, and the executions that they befell, oldest first."""
+
+    cluster = models.OneToOneField(Cluster, on_delete=models.CASCADE, related_name="+")
+    in_row = models.PositiveIntegerField(default=0)
+    executions = models.JSONField(default=list)

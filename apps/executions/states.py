@@ -142,3 +142,7 @@ class StepKind(models.TextChoices):
     RECONFIGURE_MIG = "reconfigure_mig", "Reconfigure MIG"
     PREEMPT_POD = "preempt_pod"
     NAME_LAYOUT = "name_layout"
+
+
+SUCCESSES = {StepKind.AWAIT_REPLACEMENT, StepKind.RECONFIGURE_MIG, StepKind.PREEMPT_POD, StepKind.HAND_OVER}
+"""Verified, one of these shows that changes of the cluster work: failures are counted anew from there."""

@@ -100,7 +100,8 @@ class ClusterPolicy(models.Model):
     `version` counts changes. A limit that is null is none of the cluster's own. `freeze_windows`: as
     `freezes.window_from_dict` reads them, in local times of their zones; `maintenance_windows` the same:
     where there are any, nothing new begins outside them. `disruption_budgets`: as `disruption.limits_from`
-    reads them. `stopped_at`: the kill switch is on since then. `only_offered`: only pods
+    reads them. `stopped_at`: the kill switch is on since then; without `stopped_by` the console threw it
+    itself, after failures in a row. `only_offered`: only pods
     move whose owners say so by annotation. `may_preempt`: plans may let pods lose their
     place to more important ones.
     """
@@ -136,7 +137,7 @@ class ClusterPolicy(models.Model):
         ordering = ["cluster__name"]
         constraints = [
             models.CheckConstraint(
-                name="a_stopped_cluster_says_by_whom",
-                condition=Q(stopped_at__isnull=True) | Q(stopped_by__isnull=False),
+                name="a_stopped_cluster_says_why",
+                condition=Q(stopped_at__isnull=True) | ~Q(stop_reason=""),
             )
         ]

@@ -61,13 +61,17 @@ def windows_of(policy: ClusterPolicy) -> list[Window]:
     return [window_from_dict(told) for told in policy.freeze_windows]
 
 
+THE_CONSOLE = "the console itself"
+"""Who threw a kill switch that nobody threw: it does after failures in a row."""
+
+
 def ban_of(policy: ClusterPolicy, now: datetime) -> Ban | None:
     """What forbids new effects on the cluster at `now`: the kill switch first, then a freeze, then that no
     maintenance window is open."""
     name = policy.cluster.name
-    if policy.stopped_at is not None and policy.stopped_by is not None:
+    if policy.stopped_at is not None:
         since = f"since {policy.stopped_at:%Y-%m-%d %H:%M} UTC"
-        who = policy.stopped_by.get_username()
+        who = policy.stopped_by.get_username() if policy.stopped_by is not None else THE_CONSOLE
         return Ban(
             KILL_SWITCH,
             f"The kill switch of {name} is on {since}, by {who}: {policy.stop_reason}",

@@ -290,6 +290,8 @@ EXECUTION_MIG_LONG_SECONDS = env.float("EXECUTION_MIG_LONG_SECONDS", default=600
 MIG_MANAGER_NAMESPACE = env("MIG_MANAGER_NAMESPACE", default="gpu-operator")
 MIG_MANAGER_DAEMONSET = env("MIG_MANAGER_DAEMONSET", default="nvidia-mig-manager")
 EXECUTION_FAILURES_BEFORE_PAUSE = env.int("EXECUTION_FAILURES_BEFORE_PAUSE", default=3)
+# So many failures on one cluster without a success between them, and the console throws its kill switch.
+EXECUTION_FAILURES_BEFORE_STOP = env.int("EXECUTION_FAILURES_BEFORE_STOP", default=3)
 EXECUTION_CRASHES_BEFORE_STOP = env.int("EXECUTION_CRASHES_BEFORE_STOP", default=8)
 
 # Keys that encrypt stored cluster credentials, newest first. Without any, SECRET_KEY is stretched into one.

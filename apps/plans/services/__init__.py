@@ -7,7 +7,13 @@ withdrawn. ageing: expired, stale, begun. governing: the policy of a cluster, wh
 from apps.plans.services.ageing import begin_plan, expire_plans, mark_stale, mark_stale_plans
 from apps.plans.services.deciding import approve_plan, propose_plan, reject_plan, withdraw_plan
 from apps.plans.services.drafting import attach_version, give_up_draft, request_plan, revise_plan
-from apps.plans.services.governing import change_policy, lock_policy, release_cluster, stop_cluster
+from apps.plans.services.governing import (
+    change_policy,
+    lock_policy,
+    release_cluster,
+    stop_cluster,
+    stop_cluster_by_itself,
+)
 from apps.plans.services.searching import claim_draft, note_progress, renew_claim, stop_search
 
 __all__ = [
@@ -29,6 +35,7 @@ __all__ = [
     "request_plan",
     "revise_plan",
     "stop_cluster",
+    "stop_cluster_by_itself",
     "stop_search",
     "withdraw_plan",
 ]

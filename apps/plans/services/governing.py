@@ -70,6 +70,17 @@ def stop_cluster(
     return policy
 
 
+def stop_cluster_by_itself(*, cluster: Cluster, reason: str) -> bool:
+    """The kill switch thrown by the console, inside the caller's transaction. False if it is on already."""
+    policy = _lock(cluster, None)
+    if policy.stopped_at is not None:
+        return False
+    words = reason[:LONGEST_STOP_REASON]
+    values = {"stopped_at": Now(), "stopped_by": None, "stop_reason": words}
+    _write(policy, None, values, action="policy.stopped", detail={"reason": words})
+    return True
+
+
 @denials_recorded()
 @transaction.atomic(durable=True)
 def release_cluster(
@@ -110,7 +121,12 @@ def _lock(cluster: Cluster, check: PolicyCheck | None) -> ClusterPolicy:
 
 
 def _write(
-    policy: ClusterPolicy, actor: User, values: Mapping[str, Any], *, action: str, detail: dict[str, Any]
+    policy: ClusterPolicy,
+    actor: User | None,
+    values: Mapping[str, Any],
+    *,
+    action: str,
+    detail: dict[str, Any],
 ) -> None:
     for name, value in {**values, "changed_at": Now(), "changed_by": actor}.items():
         setattr(policy, name, value)
