@@ -1,9 +1,7 @@
 """Whole executions over HTTP against the simulated cluster, judged by what the API server logged."""
 
-import itertools
 import json
 import signal
-import threading
 import time
 
 import pytest
@@ -328,34 +326,6 @@ def contender(number):
             "containers": [{"name": "main", "image": "x", "resources": resources}],
         },
     }
-
-
-def test_strangers_of_the_gangs_own_rank_get_neither_the_held_room_nor_the_freed_nodes(stage):
-    """They arrive all the time from the moment the holds stand: before, during and after the uncordon."""
-    execution, plan = stage.start()
-    carry_until(execution, lambda: has_sent(execution, StepKind.STEER, "create_webhook"))
-    stop, numbers, seen = threading.Event(), itertools.count(), set()
-
-    def keep_coming():
-        while not stop.wait(0.1):
-            stage.simulated.ask("POST", "/api/v1/namespaces/work/pods", contender(next(numbers)))
-            listed = stage.simulated.ask("GET", "/api/v1/namespaces/work/pods?labelSelector=stranger=yes")
-            seen.update(pod["spec"].get("nodeName", "") for pod in listed["items"])
-
-    thread = threading.Thread(target=keep_coming)
-    thread.start()
-    try:
-        carry(execution)
-        time.sleep(1)
-    finally:
-        stop.set()
-        thread.join()
-    assert execution.state == ExecutionState.SUCCEEDED, stage.told(execution)
-    assert next(numbers) > 20
-    assert seen - {""}, "no stranger ran at all, so nothing was proved"
-    assert not seen & {one.node for one in plan.hand_overs}
-    assert placed_gang(stage) == sorted(one.node for one in plan.hand_overs)
-    assert stage.traces() == []
 
 
 def test_three_workers_at_once_do_the_work_of_one(stage, webhook):

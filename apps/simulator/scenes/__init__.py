@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from apps.simulator.scenes import empty, fragmented, mig, mixed, small, whole
+from apps.simulator.scenes import empty, fragmented, mig, mixed, small, under_fire, whole
 
 Json = dict[str, Any]
 
@@ -15,6 +15,7 @@ SCENES: dict[str, Callable[[], list[Json]]] = {
     "mig": mig.build,
     "mixed": mixed.build,
     "whole": whole.build,
+    "under-fire": under_fire.build,
     "empty": empty.build,
 }
 DEFAULT_SCENE = "fragmented"
@@ -28,6 +29,7 @@ def describe_scenes() -> dict[str, str]:
         "mig": mig,
         "mixed": mixed,
         "whole": whole,
+        "under-fire": under_fire,
         "empty": empty,
     }
     return {name: (module.__doc__ or "").strip().splitlines()[0] for name, module in modules.items()}

@@ -153,6 +153,15 @@ def test_small_is_unlocked_by_3_moves_and_by_no_fewer():
     assert [gpus_of(p) for p in reading.pending()] == [8, 8]
 
 
+def test_under_fire_has_25_free_at_most_5_on_a_node_one_rank_and_is_unlocked_by_7_moves_and_by_no_fewer():
+    reading = Reading(SCENES["under-fire"]())
+    free = [reading.free(name) for name in reading.nodes]
+    assert (len(free), sum(free), max(free)) == (16, 25, 5)
+    count, _ = fewest_moves(reading, reading.nodes, 3, 8, movable=is_movable)
+    assert count == 7
+    assert {pod["spec"]["priority"] for pod in reading.pods} == {1000}
+
+
 def test_whole_and_empty_have_nothing_to_mend():
     whole = Reading(SCENES["whole"]())
     assert {whole.free(name) for name in whole.nodes} == {0, 8}
