@@ -11,11 +11,12 @@ from apps.executions.checks.gangs import check_gangs
 from apps.executions.checks.looking import Look
 from apps.executions.checks.namespaces import check_namespaces, check_quotas
 from apps.executions.checks.owners import check_autoscalers, check_jobs, check_owners
+from apps.executions.checks.steering import check_hand_overs
 from apps.kube.errors import NotFound
-from apps.kube.gateway import AUTOSCALERS, NAMESPACES, QUOTAS, REPLICASETS
+from apps.kube.gateway import AUTOSCALERS, JOBS, NAMESPACES, QUOTAS, REPLICASETS
 from apps.kube.translate import build_snapshot
 from apps.planner.inventory import DisruptionBudget, Gang, LabelSelector, Requirement, Workload
-from apps.planner.plan import Goal, Move, Plan, Preemption
+from apps.planner.plan import Goal, HandOver, Move, Plan, Preemption
 from tests.plans.situations import picture, plan_of_one_move, pod
 
 
@@ -223,3 +224,14 @@ def test_a_deletion_of_the_owner_is_read_from_the_api():
     leaving = {**raw, "metadata": {**raw["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
     for found, is_leaving in ((raw, False), (leaving, True)):
         assert build_snapshot("x", {REPLICASETS: [found]}, 0.0).workloads["u"].terminating is is_leaving
+
+
+@pytest.mark.parametrize(("suspend", "is_refused"), [(True, True), (False, False), (None, False)])
+def test_a_gang_whose_job_is_suspended_makes_no_pods_and_is_refused(suspend, is_refused):
+    waiting = pod("big-0", "", 8, workload="job-big", phase="Pending", ready=False)
+    seen = picture(pods=[waiting, pod("lora", "node-a", 1)])
+    plan = replace(plan_of_one_move(), hand_overs=(HandOver(waiting.uid, waiting.key, "node-a"),))
+    job = {"metadata": {"name": "big", "namespace": "ml", "uid": "job-big"}, "spec": {"suspend": suspend}}
+    found = said(check_hand_overs, plan=plan, seen=seen, **{JOBS.plural: [job]})
+    assert [one.startswith("Job ml/big is suspended") for one in found] == [True] * is_refused
+    assert said(check_hand_overs, seen=seen, **{JOBS.plural: [job]}) == []
