@@ -7,6 +7,7 @@ from rest_framework.routers import DefaultRouter
 
 from apps.accounts.api import AuditViewSet
 from apps.accounts.token_api import TokenViewSet
+from apps.alerts.api import AlertViewSet
 from apps.clusters.api import ClusterViewSet, SnapshotViewSet
 from apps.clusters.node_api import GpuViewSet, NodeViewSet
 from apps.executions.api import ExecutionViewSet
@@ -46,5 +47,6 @@ router.register("executions", ExecutionViewSet)
 router.register("policies", PolicyViewSet, basename="policy")
 router.register("preflights", PreflightViewSet, basename="preflight")
 router.register("shadow", ShadowViewSet, basename="shadow")
+router.register("alerts", AlertViewSet)
 router.register("audit", AuditViewSet)
 router.register("tokens", TokenViewSet)

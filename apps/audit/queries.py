@@ -43,6 +43,20 @@ def verify_chain(*, known_head: str = "") -> ChainVerdict:
     return ChainVerdict(True, count, previous)
 
 
+def verify_entries(after_id: int, previous: str, most: int) -> tuple[ChainVerdict, int]:
+    """At most so many entries behind one that was checked before, whose hash is `previous` (START for none).
+
+    The second value: id of the last good entry. For a check in small parts; `verify_chain` is the whole.
+    """
+    count, last_id = 0, after_id
+    for entry in AuditEntry.objects.filter(pk__gt=after_id).order_by("id")[:most]:
+        count += 1
+        if reason := _fault(entry, previous):
+            return ChainVerdict(False, count, previous, entry.pk, reason), last_id
+        previous, last_id = entry.hash, entry.pk
+    return ChainVerdict(True, count, previous), last_id
+
+
 def entries_visible(cluster_names: set[str] | None) -> models.QuerySet[AuditEntry]:
     """Newest first: the entries of these clusters; None takes all, those without a cluster included."""
     found = AuditEntry.objects.select_related("actor").order_by("-id")

@@ -1,7 +1,7 @@
 """Tells pages that something changed, through Redis. A hint only: what is true stands in the rows.
 
 Topics: "snapshot", "heartbeat", "fragmentation", "grid", "plan", "search", "policy", "execution",
-"preflight". Nothing waits for a notice and nobody minds a lost one, so a Redis that is away is logged and
+"preflight", "alert". Nothing waits for a notice and nobody minds a lost one, so a Redis that is away is logged and
 no more.
 """
 

@@ -39,6 +39,7 @@ INSTALLED_APPS = [
     "apps.pending",
     "apps.plans",
     "apps.executions",
+    "apps.alerts",
     "apps.scheduling",
     "apps.dashboard",
     "apps.simulator",

@@ -1,0 +1,77 @@
+"""Which alerts follow from facts, by the second."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from apps.alerts.rules import ClusterFacts, ExecutionFacts, Limits, StepFacts, due_on_cluster
+from apps.executions.states import StepKind, StepState
+
+NOW = datetime(2031, 5, 4, 12, tzinfo=UTC)
+
+
+def ago(seconds):
+    return NOW - timedelta(seconds=seconds)
+
+
+def due_of(*, steps=(), **facts):
+    usual = {
+        "number": 7, "state": "running", "cause": "", "reason": "why", "visited_at": ago(5),
+        "deadline_at": NOW + timedelta(hours=1), "changed_at": ago(9),
+    }  # fmt: skip
+    execution = ExecutionFacts(**(usual | facts), steps=tuple(steps))
+    found = due_on_cluster(ClusterFacts(True, ago(1), (execution,)), NOW, Limits())
+    return [str(one.kind) for one in found]
+
+
+def evicted(seconds):
+    return StepFacts(StepKind.EVICT_POD, StepState.VERIFIED, 1, "pod a", finished_at=ago(seconds))
+
+
+def landing(*, gates=True, sent=(), **seen):
+    return StepFacts(
+        StepKind.AWAIT_REPLACEMENT, StepState.BLOCKED, 1, "pod a", gates=gates, sent=sent,
+        seen={"replacement": "u2", **seen},
+    )  # fmt: skip
+
+
+def test_nothing_is_due_on_an_ordinary_day():
+    assert due_of(steps=[evicted(30), landing()]) == []
+
+
+@pytest.mark.parametrize(
+    ("facts", "kinds"),
+    [
+        ({"state": "needs_human"}, ["needs-person"]),
+        ({"state": "paused", "cause": "failures-in-row"}, ["paused-by-switch"]),
+        ({"visited_at": ago(61)}, ["not-visited"]),
+        ({"visited_at": ago(60)}, []),
+        ({"steps": [evicted(61), landing()]}, ["gated-long"]),
+        ({"steps": [evicted(61), landing(sent=["pin"])]}, []),
+        ({"steps": [evicted(301), landing(sent=["pin"])]}, ["replacement-pending"]),
+        ({"steps": [evicted(301), landing(gates=False)]}, ["replacement-pending"]),
+        ({"steps": [evicted(301), landing(sent=["pin"], landed_on="b")]}, []),
+        ({"steps": [StepFacts(StepKind.HOLD_TARGET, "blocked", 1, "b", "hold-taken")]}, ["hold-lost"]),
+        ({"steps": [StepFacts(StepKind.CORDON_NODE, "blocked", 0, "b", "database-old")]}, ["safe-mode"]),
+        (
+            {"steps": [StepFacts(StepKind.RECONFIGURE_MIG, StepState.ISSUED, 0, "b", issued_at=ago(601))]},
+            ["mig-pending"],
+        ),
+    ],
+)
+def test_what_is_due(facts, kinds):
+    assert due_of(**facts) == kinds
+
+
+def test_a_cordon_is_overdue_until_its_node_is_handed_over():
+    cordon = StepFacts(StepKind.CORDON_NODE, StepState.VERIFIED, 0, "node b", seen={"cordoned": True})
+    back = StepFacts(StepKind.HAND_OVER, StepState.VERIFIED, 0, "node b")
+    assert due_of(deadline_at=ago(1), steps=[cordon]) == ["cordon-overdue"]
+    assert due_of(deadline_at=ago(1), steps=[cordon, back]) == []
+    assert due_of(steps=[cordon]) == []
+
+
+def test_a_silent_watch_and_steering_that_is_away():
+    facts = ClusterFacts(True, ago(121), steering=("warning", "No form."), looked_at=ago(4))
+    assert [str(one.kind) for one in due_on_cluster(facts, NOW, Limits())] == ["watch-old", "steering-away"]
+    assert not list(due_on_cluster(ClusterFacts(False, ago(9999)), NOW, Limits()))
