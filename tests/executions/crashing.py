@@ -58,12 +58,13 @@ SETTINGS = {
 }
 
 
-def reconcile(execution: Execution, environment: dict[str, str]) -> subprocess.Popen:
-    """A worker of its own for one execution, until that has ended or waits for a person."""
+def reconcile(execution: Execution, environment: dict[str, str], database: str = "") -> subprocess.Popen:
+    """A worker of its own for one execution, until that has ended or waits for a person. database: the test's
+    own if not given."""
     return subprocess.Popen(
         [sys.executable, "manage.py", "reconcile", "--execution", str(execution.pk), "--until-idle"],
         cwd=ROOT,
-        env={**os.environ, **SETTINGS, **environment, "DATABASE_URL": database_url()},
+        env={**os.environ, **SETTINGS, **environment, "DATABASE_URL": database or database_url()},
     )
 
 

@@ -39,15 +39,20 @@ def database_url() -> str:
 
 
 @contextmanager
-def steering_webhook(folder: Path) -> Iterator[SimpleNamespace]:
-    """`manage.py serve_steering` on the test's database. environment: what the console is to be told."""
+def steering_webhook(folder: Path, database: str = "") -> Iterator[SimpleNamespace]:
+    """`manage.py serve_steering`. environment: what the console is to be told. database: the test's own if
+    not given."""
     files, port = provide_certificates(folder, "127.0.0.1"), free_port()
     url = f"https://127.0.0.1:{port}"
     child = subprocess.Popen(
         [sys.executable, "manage.py", "serve_steering", "--port", str(port)]
         + ["--cert", str(files.certificate), "--key", str(files.key)],
         cwd=ROOT,
-        env={**os.environ, "DATABASE_URL": database_url(), "DJANGO_SETTINGS_MODULE": "console.settings.test"},
+        env={
+            **os.environ,
+            "DATABASE_URL": database or database_url(),
+            "DJANGO_SETTINGS_MODULE": "console.settings.test",
+        },
     )
     trust = ssl.create_default_context(cafile=str(files.ca))
     deadline = time.monotonic() + 60

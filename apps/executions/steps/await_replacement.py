@@ -144,6 +144,11 @@ def _decide_unbound(step: Step, facts: Facts, pod: Json, late: bool) -> Decision
             seen={"replacement": "", "was_freed": True},
             pod=pod,
         )
+    if late and _was_freed_by_others(step, facts):
+        return moot(
+            f"{name(pod)} was freed from our gate while nobody was there to land it; it waits for a node",
+            **seen,
+        )
     if late:
         return stop(
             f"Replacement {name(pod)} has found no node: {facts.no_room or 'see its events'}.",
