@@ -32,12 +32,18 @@ def advance_execution(execution_id: int) -> None:
 
 @shared_task
 def reconcile_executions() -> None:
-    """The timer's half: each open execution is looked at, whatever messages were lost."""
+    """The timer's half: each open execution is looked at, whatever messages were lost.
+
+    Those for which no worker can be woken are visited here, the longest unseen first; where time runs out the
+    next timer begins with the rest.
+    """
+    limit = time.monotonic() + settings.EXECUTION_LONG_VISIT_SECONDS
     ids = list(queries.open_executions().values_list("pk", flat=True))
-    for execution_id in ids[1:]:
-        wake_worker("apps.executions.tasks.advance_execution", execution_id)
-    for execution_id in ids[:1]:
+    unwoken = [pk for pk in ids[1:] if not wake_worker("apps.executions.tasks.advance_execution", pk)]
+    for execution_id in ids[:1] + unwoken:
         advance_execution(execution_id)
+        if time.monotonic() > limit:
+            return
 
 
 @shared_task

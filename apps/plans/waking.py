@@ -9,9 +9,14 @@ from kombu.exceptions import OperationalError
 log = structlog.get_logger(__name__)
 
 
-def wake_worker(task: str, *arguments: object) -> None:
-    """Send the task by name, at once or not at all: a broker that is away fails no committed change."""
+def wake_worker(task: str, *arguments: object) -> bool:
+    """Send the task by name, at once or not at all: a broker that is away fails no committed change.
+
+    False if nobody was woken.
+    """
     try:
         current_app.send_task(task, args=arguments, retry=False)
     except (OperationalError, OSError) as error:
         log.warning("no worker was woken", task=task, error=str(error))
+        return False
+    return True

@@ -38,7 +38,8 @@ class Command(BaseCommand):
 
 def _chosen(execution_id: int | None) -> list[int]:
     if execution_id is None:
-        return list(queries.open_executions().order_by("pk").values_list("pk", flat=True))
+        # The longest unseen first: one that ends this program keeps the next one from nobody else.
+        return list(queries.open_executions().values_list("pk", flat=True))
     if not Execution.objects.filter(pk=execution_id).exists():
         raise CommandError(
             f"there is no execution {execution_id}: see the list of executions for its number", returncode=2
