@@ -192,16 +192,17 @@ def proving_pod(params: Json) -> Json:
     }
 
 
+_CREATED_PODS = {
+    "operations": ["CREATE"],
+    "apiGroups": [""],
+    "apiVersions": ["v1"],
+    "resources": ["pods"],
+    "scope": "Namespaced",
+}
+
+
 def steering_webhook(params: Json, *, owned: str, address: str, ca_bundle: str, deadline: str = "") -> Json:
     """Gates the next pods of one owner, and nobody else's. A refusal or a hang lets pods through."""
-    owner = (
-        "object.metadata.?ownerReferences.orValue([])"
-        f'.exists(o, o.?controller.orValue(false) && o.uid == "{params["workload_uid"]}")'
-    )
-    conditions = [{"name": "owner", "expression": owner}]
-    if params["pod_name"]:
-        named = f"object.metadata.?name.orValue('') == '{params['pod_name']}'"
-        conditions.append({"name": "pod", "expression": named})
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",
@@ -214,17 +215,9 @@ def steering_webhook(params: Json, *, owned: str, address: str, ca_bundle: str, 
             {
                 "name": "steer.defrag.gpu.internal",
                 "clientConfig": {"url": address, "caBundle": ca_bundle},
-                "rules": [
-                    {
-                        "operations": ["CREATE"],
-                        "apiGroups": [""],
-                        "apiVersions": ["v1"],
-                        "resources": ["pods"],
-                        "scope": "Namespaced",
-                    }
-                ],
+                "rules": [_CREATED_PODS],
                 "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": params["namespace"]}},
-                "matchConditions": conditions,
+                "matchConditions": _conditions(params),
                 "failurePolicy": "Ignore",
                 "timeoutSeconds": 2,
                 "sideEffects": "NoneOnDryRun",
@@ -233,6 +226,19 @@ def steering_webhook(params: Json, *, owned: str, address: str, ca_bundle: str, 
             }
         ],
     }
+
+
+def _conditions(params: Json) -> list[Json]:
+    """The API server asks us only about pods of that owner, and only by that name where it is known."""
+    owner = (
+        "object.metadata.?ownerReferences.orValue([])"
+        f'.exists(o, o.?controller.orValue(false) && o.uid == "{params["workload_uid"]}")'
+    )
+    conditions = [{"name": "owner", "expression": owner}]
+    if params["pod_name"]:
+        named = f"object.metadata.?name.orValue('') == '{params['pod_name']}'"
+        conditions.append({"name": "pod", "expression": named})
+    return conditions
 
 
 def guard(thing: Json) -> Json:
