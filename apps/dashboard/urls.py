@@ -3,6 +3,7 @@
 from django.urls import path
 
 from apps.dashboard.views import (
+    alerts,
     cluster_changes,
     executions,
     exports,
@@ -65,6 +66,8 @@ urlpatterns = [
     path(
         "clusters/<slug:cluster>/executions/<int:number>/<slug:verb>/", executions.act, name="execution-act"
     ),
+    path("alerts/", alerts.alerts, name="alerts"),
+    path("alerts/bar/", alerts.alert_bar, name="alert-bar"),
     path("audit/", governing.audit_list, name="audit"),
     path("people/", people.people, name="people"),
     path("people/<int:number>/<slug:verb>/", people.change, name="person-change"),

@@ -80,3 +80,16 @@ def test_only_alerts_of_visible_clusters_are_shown(silent):
     client.force_authenticate(person("otto", "viewer", cluster=other))
     assert client.get("/api/v1/alerts/").json()["results"] == []
     assert client.get(f"/api/v1/alerts/{Alert.objects.get().pk}/").status_code == 404
+
+
+def test_every_page_tells_of_open_alerts_and_the_page_lists_them(client, silent):
+    client.force_login(person("vera", "viewer", cluster=silent))
+    assert "Nothing is or was wrong" in client.get("/alerts/").content.decode()
+    look()
+    shown = client.get("/alerts/?only=open").content.decode()
+    assert "1 alert open" in shown
+    assert "The watcher has not heard from the cluster" in shown
+    assert "1 alert open" in client.get("/clusters/").content.decode()
+    other = Cluster.objects.create(name="south", server="https://south", watched_at=timezone.now())
+    client.force_login(person("otto", "viewer", cluster=other))
+    assert "alert open" not in client.get("/alerts/").content.decode()

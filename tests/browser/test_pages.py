@@ -54,6 +54,7 @@ def console(console_server):
         "executions": f"{GRID}executions/",
         "execution": f"{GRID}executions/{execution.pk}/",
         "policies": f"{GRID}policies/",
+        "alerts": "/alerts/",
         "audit": "/audit/",
         "clusters": "/clusters/",
         "people": "/people/",

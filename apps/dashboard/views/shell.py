@@ -29,6 +29,7 @@ from apps.clusters import queries as clusters
 from apps.clusters.models import Cluster, Snapshot
 from apps.dashboard.prepared import waiting_count
 from apps.dashboard.reading import policies
+from apps.dashboard.reading.alerts import tell_bar
 from apps.dashboard.reading.times import age_of
 from apps.dashboard.reading.words import sentence
 from apps.executions import queries as executions
@@ -202,6 +203,7 @@ def _frame(request: HttpRequest, cluster: Cluster | None, here: str, waiting: in
     return {
         "clusters": visible,
         "switch_to": shown_cluster,
+        "alert_bar": tell_bar(request.user),
         "standing": policies.tell_standing(cluster) if cluster else None,
         "nav": _navigation(request, shown_cluster, here, _counts(shown_cluster, waiting)),
         "roles": sorted(_roles(request, cluster)),
@@ -267,7 +269,7 @@ def _navigation(
             Section("Deciding", (link("Plans", "plans", name),)),
             Section("Acting", (link("Executions", "executions", name),)),
         ]
-    governing = [link("Clusters", "clusters")]
+    governing = [link("Alerts", "alerts"), link("Clusters", "clusters")]
     if accounts.clusters_visible_to(request.user, Action.AUDIT):
         governing.insert(0, link("Audit", "audit"))
     if accounts.may(request.user, Action.ADMINISTER, None):
