@@ -1,8 +1,9 @@
-"""The last question before each eviction: would its owner bear the loss, does anything protect the pod now?
+"""The last question before each eviction: would its owner bear the loss, does anything protect the pod now,
+is it still offered where the policy wants that, may anything be evicted there at all?
 
-The preflight asked the same, but a rollout, a scale-down or an annotation may have come since. Costs two or
-three small requests for each eviction. What the step itself looks at (the pod's place, its hold, room) is in
-its module.
+The preflight asked the same, but a rollout, a scale-down or an annotation may have come or gone since.
+Costs two or three small requests for each eviction. What the step itself looks at (the pod's place, its hold,
+room) is in its module.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from apps.kube.gateway import DEPLOYMENTS, JOBS, NAMESPACES, PODS, REPLICASETS, 
 from apps.kube.translate import build_snapshot
 from apps.planner.inventory import Pod, Tie
 from apps.planner.movability import INTERACTIVE, is_interactive
+from apps.planner.protecting import why_not_offered
 from apps.planner.snapshot import Snapshot
 from apps.planner.waiving import lift
 
@@ -25,10 +27,17 @@ OWNERS: dict[str, Kind] = {"ReplicaSet": REPLICASETS, "StatefulSet": STATEFULSET
 NOT_EVICTED = "Cancel this execution and ask for a new plan; this pod was not evicted."
 
 
-def why_not_leave(context: Context, step: Step) -> Decision | None:
+def why_not_leave(
+    context: Context, step: Step, *, shadow: str = "", only_offered: bool = False
+) -> Decision | None:
     """What is to be recorded instead of the eviction; None if it may go out. Raises KubeError: what cannot
-    be read forbids."""
+    be read forbids.
+
+    shadow: why the cluster is in shadow now, "" where it is not. only_offered: the policy moves no others.
+    """
     params = step.params
+    if shadow:
+        return stop(f"Pod {params['pod']} must not be moved now: {shadow}.", NOT_EVICTED, cause="protected")
     raw = context.gateway.get_object(PODS, params["name"], namespace=params["namespace"])
     if raw is None or uid(raw) != params["uid"]:
         return None  # gone meanwhile: the next look tells, and its UID guards the request
@@ -36,6 +45,8 @@ def why_not_leave(context: Context, step: Step) -> Decision | None:
     seen = _picture(context, raw, owners)
     pod = seen.pods[params["uid"]]
     protected = why_protected_now(pod, params.get("waived", ()))
+    if not protected and only_offered:
+        protected = why_not_offered(pod)
     if protected:
         return stop(
             f"Pod {params['pod']} must not be moved now: {protected}.", NOT_EVICTED, cause="protected"

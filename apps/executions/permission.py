@@ -172,7 +172,7 @@ def record_intent(
     if decision.effect != "evict":
         ledger.record_intent(context.lease, step, decision, during=during, seconds=seconds)
         return None
-    instead = why_not_leave(context, step)
+    instead = why_not_leave(context, step, shadow=why_shadow(cluster), only_offered=policy.only_offered)
     if instead is not None:
         return instead
     admit = admission(step, policy, count_away(context, step, policy))

@@ -25,7 +25,7 @@ def owner(*, replicas=1, status=None, **metadata):
     return {"metadata": facts, "spec": {"replicas": replicas}, "status": status or SETTLED}
 
 
-def asked(*, owners=None, namespace=None, late=False, pod=None, **params):
+def asked(*, owners=None, namespace=None, late=False, pod=None, shadow="", only_offered=False, **params):
     """The answer for one pod of a ReplicaSet, as this cluster is now."""
     pod = pod if pod is not None else things.pod(on="node-a", ready=True)
     seen = {REPLICASETS: [owner()] if owners is None else owners}
@@ -37,7 +37,7 @@ def asked(*, owners=None, namespace=None, late=False, pod=None, **params):
     step = things.step(StepKind.EVICT_POD, **params)
     context = SimpleNamespace(gateway=gateway, now=2)
     step.deadline_at = 1 if late else None
-    return why_not_leave(context, step)
+    return why_not_leave(context, step, shadow=shadow, only_offered=only_offered)
 
 
 def test_a_pod_of_an_owner_at_rest_may_leave():
@@ -75,6 +75,21 @@ def test_a_protected_namespace_and_a_notebook_stop_it_as_well():
     assert "of its namespace ml is true" in asked(namespace={"metadata": protect}).reason
     notebook = things.pod(on="node-a", labels={"hub.jupyter.org/username": "ada"})
     assert "a person works in it" in asked(pod=notebook).reason
+
+
+def test_only_a_pod_that_is_still_offered_leaves_where_the_policy_asks_for_that():
+    offer = {"defrag.gpu.internal/movable": "true"}
+    found = asked(only_offered=True)
+    assert (found.verdict, found.cause) == (Verdict.STOP, "protected")
+    assert "neither it nor its namespace ml says defrag.gpu.internal/movable: true" in found.reason
+    assert asked(only_offered=True, pod=things.pod(on="node-a", ready=True, annotations=offer)) is None
+    assert asked(only_offered=True, namespace={"metadata": {"name": "ml", "annotations": offer}}) is None
+
+
+def test_nothing_leaves_a_cluster_that_came_into_shadow_since_the_start():
+    why = "the console's credential may not evict pods, so the cluster is in shadow"
+    found = asked(shadow=why)
+    assert (found.verdict, found.reason) == (Verdict.STOP, f"Pod ml/lora-1 must not be moved now: {why}.")
 
 
 @pytest.mark.django_db(transaction=True)
