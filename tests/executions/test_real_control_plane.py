@@ -30,6 +30,7 @@ from tests.executions.real_cluster import (
 )
 from tests.executions.stage import Stage
 from tests.executions.test_stories import carry, carry_until, has_sent
+from tests.executions.test_we_die import gated, watchdog_by
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -64,6 +65,9 @@ def check_that_the_gang_has_its_nodes(stage, plane, plan, before):
     places = {s.move: after[s.observed["seen"]["replacement"]]["spec"]["nodeName"] for s in landed}
     assert places == {move.order: move.target for move in plan.moves}
     assert stage.traces() == []
+
+
+GROWN = {"metadata": {"name": "gpu-9", "annotations": {"sim.gpu.internal/hardware": "a100-sxm4-80gb:6"}}}
 
 
 def are_holds_standing(execution):
@@ -120,6 +124,47 @@ def test_the_standing_policy_steers_and_strangers_of_the_same_owner_go_at_once_u
     assert sorted(pod["spec"]["nodeSelector"]["kubernetes.io/hostname"] for pod in pinned) == sorted(web)
     assert real_stage.traces() == []
     assert not control_plane.ask("GET", STEERINGS)["items"]
+
+
+def test_the_watchdog_frees_all_that_the_standing_policy_gates_while_we_are_gone(
+    real_stage,
+    control_plane,  # noqa: F811
+    standing_policy,
+    tmp_path,
+):
+    """Nobody of us looks at anything from right after an eviction until the owner has long ten pods."""
+    execution, plan = real_stage.start()
+    carry_until(execution, lambda: gated(real_stage))
+    known = {pod["metadata"]["uid"] for pod in of_app(control_plane, "web")}
+    begun = list(evictions_of(execution))
+    assert begun
+    control_plane.ask("POST", "/api/v1/nodes", GROWN)
+    control_plane.ask("PATCH", f"{PATHS['Deployment']}/web", {"spec": {"replicas": 10}})
+    wait_until(lambda: len(of_app(control_plane, "web")) >= 10, seconds=30, what="the owner has ten pods")
+    new = {pod["metadata"]["uid"] for pod in of_app(control_plane, "web")} - known
+    held = {pod["metadata"]["uid"] for pod in gated(real_stage)}
+    assert len(new) >= 8
+    assert new <= held, "the policy gates each of them"
+    dog = watchdog_by(control_plane.credentials, tmp_path, after=3.0)
+    wait_until(lambda: dog.look() is not None and not gated(real_stage), seconds=30, what="all are freed")
+    after = {pod["metadata"]["uid"]: pod for pod in pods(control_plane)}
+    assert held <= set(after)
+    assert not [uid for uid in held if "kubernetes.io/hostname" in after[uid]["spec"]["nodeSelector"]]
+    carry(execution, seconds=60)
+    services.cancel(execution_id=execution.pk, actor=real_stage.operator, reason="they came back elsewhere")
+    carry(execution, seconds=60)
+    sent = list(evictions_of(execution))
+    assert sent[: len(begun)] == begun
+    assert len(set(sent)) == len(sent), "somebody was evicted twice"
+    assert real_stage.traces() == []
+    assert not control_plane.ask("GET", STEERINGS)["items"]
+
+
+def evictions_of(execution):
+    """The step of each eviction that was sent, in order."""
+    return execution.events.filter(state="intent", message__startswith="evict").values_list(
+        "step_id", flat=True
+    )
 
 
 def of_app(plane, app):
