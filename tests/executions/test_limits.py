@@ -1,5 +1,6 @@
 """What a real API server lets the console's account write, with the manifests as they are shipped."""
 
+import itertools
 import os
 
 import pytest
@@ -63,8 +64,13 @@ def test_the_consoles_account_writes_its_own_marks_and_nothing_else(console):
     def drop(gate):
         return {"spec": {"schedulingGates": [{"$patch": "delete", "name": gate}]}}
 
-    foreign = {"metadata": {"labels": {"theirs": "2"}}}
-    wait_until(lambda: node(foreign), seconds=60, what="the policy does nothing")
+    numbers = itertools.count()
+
+    def write_foreign():
+        """Another value each time: one that went through before the policy was in force changes nothing again."""
+        return node({"metadata": {"labels": {"theirs": str(next(numbers))}}})
+
+    wait_until(write_foreign, seconds=60, what="the policy does nothing")
     assert "no annotations of a Node" in node({"metadata": {"annotations": {"theirs": None}}})
     assert "no taints of a Node" in node({"spec": {"taints": [{**HELD, "key": "theirs"}]}})
     cordon = {"metadata": {"annotations": {f"{OURS}/cordon": "{}"}}, "spec": {"unschedulable": True}}
