@@ -67,7 +67,7 @@ def test_the_consoles_account_writes_its_own_marks_and_nothing_else(console):
     numbers = itertools.count()
 
     def write_foreign():
-        """Another value each time: one that went through before the policy was in force changes nothing again."""
+        """Another value each time: what went through before the policy was in force is no change again."""
         return node({"metadata": {"labels": {"theirs": str(next(numbers))}}})
 
     wait_until(write_foreign, seconds=60, what="the policy does nothing")
