@@ -51,7 +51,8 @@ class Held:
     """One trace of ours. where: "node a100-07", "pod ml/lora-3" or the object's own name.
 
     owned: value of our label, "NUMBER-MARK" of an execution; "" where the trace does not tell.
-    since: creation of the object that is or carries it, None for nodes, which are older than any trace.
+    since: when it was set, as the trace says; else creation of the object that is or carries it, None for
+    traces on nodes that older versions of the console set.
     standing: `ours`, `left over`, `unknown`, or `stays` for what outlives executions by intent.
     """
 
@@ -77,8 +78,8 @@ def holdings_of(cluster: Cluster) -> list[Held]:
 
 def read_holdings(gateway: Gateway) -> Iterator[Held]:
     """What carries one of our names, whoever put it there. Two LISTs of everything, the rest by our label."""
-    nodes, _ = gateway.list_reduced(NODES, _traces_on(_on_node))
-    pods, _ = gateway.list_reduced(PODS, _traces_on(_on_pod))
+    nodes, _ = gateway.list_reduced(NODES, _traces_on(traces_on_node))
+    pods, _ = gateway.list_reduced(PODS, _traces_on(traces_on_pod))
     for traces in (*nodes, *pods):
         yield from traces
     for kind, what in KINDS:
@@ -111,22 +112,23 @@ def _traces_on(look: Callable[[Json], Iterator[Held]]) -> Callable[[Json], list[
     return lambda thing: list(look(thing))
 
 
-def _on_node(node: Json) -> Iterator[Held]:
+def traces_on_node(node: Json) -> Iterator[Held]:
     where = f"node {name(node)}"
     if annotation(node, names.CORDON):
         told = cordon(node)
         detail, deadline = str(told.get("reason", "")), moment(str(told.get("deadline", "")))
-        yield Held("cordon", where, _owned(told), detail, deadline=deadline)
+        yield Held("cordon", where, _owned(told), detail, moment(str(told.get("since", ""))), deadline)
     holder = _read(annotation(node, names.HELD_BY))
     for taint in taints(node):
         if taint.get("key") == names.HELD:
             value = str(taint.get("value", ""))
             mine = holder if holder.get("value") == value else {}
             deadline = moment(str(mine.get("deadline", "")))
-            yield Held("taint", where, _owned(mine), f"{names.HELD}={value}", deadline=deadline)
+            since = moment(str(mine.get("since", "")))
+            yield Held("taint", where, _owned(mine), f"{names.HELD}={value}", since, deadline)
 
 
-def _on_pod(pod: Json) -> Iterator[Held]:
+def traces_on_pod(pod: Json) -> Iterator[Held]:
     where, since = f"pod {namespace(pod)}/{name(pod)}", _since(pod)
     if label(pod, names.OWNED):
         detail = f"keeps room on {nominated(pod)}" if nominated(pod) else "keeps no room"

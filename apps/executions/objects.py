@@ -94,12 +94,18 @@ def ungate(pod: Json) -> Json:
 
 def cordon_patch(node: Json, cordon: Json) -> Json:
     annotations = {names.CORDON: json.dumps(cordon, sort_keys=True)}
-    return {"metadata": {**guard(node), "annotations": annotations}, "spec": {"unschedulable": True}}
+    labels = {names.OWNED: _owned(cordon)}
+    return {
+        "metadata": {**guard(node), "annotations": annotations, "labels": labels},
+        "spec": {"unschedulable": True},
+    }
 
 
 def uncordon_patch(node: Json) -> Json:
+    """Our label goes with the last of our traces."""
+    is_last = not any(taint.get("key") == names.HELD for taint in taints(node))
     return {
-        "metadata": {**guard(node), "annotations": {names.CORDON: None}},
+        "metadata": {**guard(node), "annotations": {names.CORDON: None}, **_unlabel(is_last)},
         "spec": {"unschedulable": None},
     }
 
@@ -118,17 +124,32 @@ def taint_patch(node: Json, value: str, holder: Json) -> Json:
     deadline, for whoever finds the taint."""
     note = json.dumps({**holder, "value": value}, sort_keys=True)
     return {
-        "metadata": {**guard(node), "annotations": {names.HELD_BY: note}},
+        "metadata": {
+            **guard(node),
+            "annotations": {names.HELD_BY: note},
+            "labels": {names.OWNED: _owned(holder)},
+        },
         "spec": {"taints": [*taints(node), held_taint(value)]},
     }
 
 
 def untaint_patch(node: Json, value: str) -> Json:
     kept = [taint for taint in taints(node) if not is_held(taint, value)]
+    is_last = not annotation(node, names.CORDON) and all(one.get("key") != names.HELD for one in kept)
     return {
-        "metadata": {**guard(node), "annotations": {names.HELD_BY: None}},
+        "metadata": {**guard(node), "annotations": {names.HELD_BY: None}, **_unlabel(is_last)},
         "spec": {"taints": kept or None},
     }
+
+
+def free_node_patch(node: Json) -> Json:
+    """All of ours at once: cordon, taints, notes, label. A cordon without our note is somebody else's."""
+    kept = [taint for taint in taints(node) if taint.get("key") != names.HELD]
+    spec: Json = {"taints": kept or None} if len(kept) < len(taints(node)) else {}
+    if annotation(node, names.CORDON):
+        spec["unschedulable"] = None
+    notes = {names.CORDON: None, names.HELD_BY: None}
+    return {"metadata": {**guard(node), "annotations": notes, **_unlabel(True)}, "spec": spec}
 
 
 def is_held(taint: Json, value: str) -> bool:
@@ -244,6 +265,15 @@ def _conditions(params: Json) -> list[Json]:
 def guard(thing: Json) -> Json:
     """A write with these is refused if anything changed since `thing` was read."""
     return {"uid": uid(thing), "resourceVersion": version(thing)}
+
+
+def _owned(holder: Json) -> str:
+    """Value of our label on a node: of whichever of our traces on it came last."""
+    return f"{holder['execution']}-{holder.get('mark') or 'x'}"
+
+
+def _unlabel(is_last: bool) -> Json:
+    return {"labels": {names.OWNED: None}} if is_last else {}
 
 
 def _drop_gate() -> Json:

@@ -110,6 +110,22 @@ def _change(execution_id: int, actor: User, target: ExecutionState, reason: str)
     return execution
 
 
+@transaction.atomic(durable=True)
+def cancel_from_server(*, execution_id: int, reason: str) -> None:
+    """As `cancel`, by somebody at the server's command line. One that ends already is left to it."""
+    row = Execution.objects.select_for_update(no_key=True, of=("self",)).select_related("plan__cluster")
+    execution = row.get(pk=execution_id)
+    ending = {ExecutionState.CANCELLING, ExecutionState.ROLLING_BACK, *TERMINAL}
+    if execution.state in ending:
+        return
+    _look_afresh(execution, (StepState.COMPENSATING,))
+    execution.is_frozen = False
+    words, now = f"from the server's command line: {reason}", ledger.database_time()
+    cause = CAUSES_OF_WISHES[ExecutionState.CANCELLING]
+    ledger.change_state(execution, ExecutionState.CANCELLING, words, actor=None, now=now, cause=cause)
+    wake(execution)
+
+
 def _require_stopped(execution: Execution) -> None:
     if execution.state not in (ExecutionState.PAUSED, ExecutionState.NEEDS_HUMAN):
         raise WrongState(f"execution {execution.pk} is {execution.state}, so there is nothing to resume")

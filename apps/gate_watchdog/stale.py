@@ -90,9 +90,19 @@ def _release(node: Json, over: datetime) -> Request | None:
         annotations[HELD_BY], change["taints"] = None, kept or None
     if not change:
         return None
-    body = {"metadata": {**_guard(node), "annotations": annotations}, "spec": change}
+    metadata: Json = {**_guard(node), "annotations": annotations}
+    if _is_last(node, annotations, kept):
+        metadata["labels"] = {OWNED: None}
+    body = {"metadata": metadata, "spec": change}
     why = f"node {about['name']}: our {' and '.join(sorted(change))} over the deadline: released"
     return Request(why, "PATCH", f"/api/v1/nodes/{about['name']}", body)
+
+
+def _is_last(node: Json, given_up: Json, kept: list[Json]) -> bool:
+    """Nothing of ours is left on the node once `given_up` is gone."""
+    notes = node["metadata"].get("annotations") or {}
+    is_cordoned = CORDON in notes and CORDON not in given_up
+    return not is_cordoned and all(taint.get("key") != HELD for taint in kept)
 
 
 def _may_uncordon(node: Json, over: datetime) -> bool:

@@ -4,7 +4,14 @@ import json
 
 from apps.executions.decisions import Verdict
 from apps.executions.names import held_value
-from apps.executions.objects import held_taint, taint_patch, tolerates_held, toleration_patch, untaint_patch
+from apps.executions.objects import (
+    held_taint,
+    taint_patch,
+    tolerates_held,
+    toleration_patch,
+    uncordon_patch,
+    untaint_patch,
+)
 from apps.executions.states import StepKind
 from apps.executions.steps import cordon_node, hand_over, release_cordon
 from tests.executions.things import node, pod, step
@@ -149,7 +156,17 @@ def test_other_taints_of_the_node_survive_ours():
     assert untaint_patch(node(taints=[other, TAINT]), GANG["taint"])["spec"]["taints"] == [other]
     note = json.loads(tainted["metadata"].pop("annotations")["defrag.gpu.internal/held-by"])
     assert note == {"execution": 7, "deadline": "soon", "value": GANG["taint"]}
+    assert tainted["metadata"].pop("labels") == {"defrag.gpu.internal/owned": "7-x"}
     assert tainted["metadata"] == {"uid": "uid-node-a", "resourceVersion": "5"}
+
+
+def test_our_label_leaves_a_node_with_the_last_of_ours():
+    both = node(cordoned=True, cordon=OURS, taints=[TAINT])
+    assert "labels" not in untaint_patch(both, GANG["taint"])["metadata"]
+    assert "labels" not in uncordon_patch(both)["metadata"]
+    gone = {"defrag.gpu.internal/owned": None}
+    assert untaint_patch(node(taints=[TAINT]), GANG["taint"])["metadata"]["labels"] == gone
+    assert uncordon_patch(node(cordoned=True, cordon=OURS))["metadata"]["labels"] == gone
 
 
 def test_a_toleration_is_added_to_those_that_are_there():

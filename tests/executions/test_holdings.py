@@ -7,7 +7,15 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from apps.executions import names, services
-from apps.executions.holdings import LEFT_OVER, OURS, UNKNOWN, Held, _on_node, _on_pod, join_executions
+from apps.executions.holdings import (
+    LEFT_OVER,
+    OURS,
+    UNKNOWN,
+    Held,
+    join_executions,
+    traces_on_node,
+    traces_on_pod,
+)
 from apps.executions.models import Execution
 from apps.executions.states import ExecutionState, StepKind
 from tests.executions import things
@@ -23,23 +31,23 @@ def test_a_cordon_names_its_execution_reason_and_deadline():
         "reason": "freed by plan 3",
         "deadline": "2026-01-01T00:00:00+00:00",
     }
-    (found,) = _on_node(things.node(cordoned=True, cordon=cordon))
+    (found,) = traces_on_node(things.node(cordoned=True, cordon=cordon))
     assert (found.what, found.where, found.owned) == ("cordon", "node node-a", "7-ab")
     assert found.detail == "freed by plan 3"
     assert found.deadline.year == 2026
 
 
 def test_a_cordon_of_somebody_else_is_none_of_ours():
-    assert not list(_on_node(things.node(cordoned=True)))
+    assert not list(traces_on_node(things.node(cordoned=True)))
 
 
 def test_taint_gate_and_toleration_are_seen():
     taint = {"key": names.HELD, "value": "cafe", "effect": "NoSchedule"}
-    assert [one.what for one in _on_node(things.node(taints=[taint]))] == ["taint"]
-    (gate,) = _on_pod(things.pod(gated=True, steering="steer-7-ab-1"))
+    assert [one.what for one in traces_on_node(things.node(taints=[taint]))] == ["taint"]
+    (gate,) = traces_on_pod(things.pod(gated=True, steering="steer-7-ab-1"))
     assert (gate.what, gate.owned) == ("gate", "7-ab")
     tolerant = things.pod(spec={"tolerations": [{"key": names.HELD, "value": "cafe"}]})
-    assert [one.what for one in _on_pod(tolerant)] == ["toleration"]
+    assert [one.what for one in traces_on_pod(tolerant)] == ["toleration"]
 
 
 def test_everything_held_is_told_while_it_runs_and_nothing_is_left_after(stage, capsys):

@@ -49,6 +49,7 @@ def observe(context: Context, step: Step) -> Facts:
         "reason": f"{step.params.get('why', 'freed')} by plan {context.execution.plan_id}",
         "deadline": deadline.isoformat() if deadline else "",
         "fence": context.lease.fence,
+        "since": context.now.isoformat(timespec="seconds"),
     }
     is_watched = "known" in step.params and node is not None and unschedulable(node)
     newcomers = find_newcomers(context, step.params, fresh=True) if is_watched else ()

@@ -166,6 +166,7 @@ def apply(context: Context, step: Step, decision: Decision) -> None:
         "execution": context.execution.pk,
         "mark": context.mark,
         "deadline": context.traces_deadline,
+        "since": context.now.isoformat(timespec="seconds"),
     }
     patches = {
         "taint": lambda: taint_patch(node, value, holder),
