@@ -196,7 +196,7 @@ WRITES = {
     "ask": objects.checkpoint_request(ASKED, "2026-01-01T12:00:00Z"),
     "cordon": objects.cordon_patch(node(), OURS),
     "uncordon": objects.uncordon_patch(node(cordoned=True, cordon=OURS)),
-    "taint": objects.taint_patch(node(), "v", {}),
+    "taint": objects.taint_patch(node(), "v", {"execution": 7, "mark": "m"}),
     "untaint": objects.untaint_patch(node(taints=[held_taint("v")]), "v"),
     "relabel": objects.mig_patch(node(), "gpu5"),
     "name": mig_naming.config_map_patch(HELD_MAP, "config.yaml", ""),
