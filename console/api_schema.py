@@ -158,6 +158,10 @@ def the_document() -> dict[str, Any]:
     return SchemaGenerator().get_schema(request=None, public=True)
 
 
+ONE_OF = {"WaiverWish": ("pod", "gang"), "WaiverWishRequest": ("pod", "gang")}
+"""Of these fields exactly one is to be given, which a serializer's fields cannot say."""
+
+
 def describe_problems(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
     """Add the event stream, and tell for every operation which problems it answers with."""
     result["paths"]["/api/v1/events/"] = EVENTS
@@ -166,6 +170,9 @@ def describe_problems(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         if schema.get("additionalProperties") is False:
             for one in schema["properties"].values():
                 _forbid_nul(one)
+    for name, ways in ONE_OF.items():
+        if name in result["components"]["schemas"]:
+            result["components"]["schemas"][name]["oneOf"] = [{"required": [way]} for way in ways]
     names = set()
     for path in result["paths"].values():
         for method in METHODS:

@@ -116,11 +116,12 @@ def _read(gateway: Gateway, kind: Kind) -> Json | None:
 def _why_no_webhook(gateway: Gateway) -> str:
     if not settings.STEERING_URL:
         return "The steering webhook has no address (STEERING_URL)."
-    return _missing(gateway, WEBHOOKS)
+    return _missing(gateway, WEBHOOKS, verbs=(*VERBS, "watch"))  # the live view follows them
 
 
-def _missing(gateway: Gateway, kind: Kind, namespace: str = "") -> str:
-    lacking = [
-        verb for verb in ("get", "create", "delete") if not gateway.may(verb, kind, namespace=namespace)
-    ]
+VERBS = ("get", "create", "delete")
+
+
+def _missing(gateway: Gateway, kind: Kind, namespace: str = "", *, verbs: tuple[str, ...] = VERBS) -> str:
+    lacking = [verb for verb in verbs if not gateway.may(verb, kind, namespace=namespace)]
     return f"The console's credential may not {' or '.join(lacking)} {kind.plural}." if lacking else ""

@@ -293,6 +293,7 @@ FAULTS = {
 
 def test_whatever_goes_wrong_is_told_and_the_way_back_ends_where_it_began(stage_with, settings):
     settings.EXECUTION_MIG_MISMATCH_SECONDS = 2
+    settings.EXECUTION_FAILURES_BEFORE_STOP = len(FAULTS) + 1
     stage = stage_with(idle_node)
     before = offers_of(stage)
     plan, _found = stage.approved_plan("mig", change=of_gpu_5)

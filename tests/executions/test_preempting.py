@@ -13,6 +13,7 @@ from apps.executions.flow import Ledger, steps_to_drop, steps_to_run
 from apps.executions.models import Step
 from apps.executions.preflight import why_not_here
 from apps.executions.services import claimed_subjects
+from apps.executions.spare import requests_of
 from apps.executions.states import ExecutionState, StepKind, StepState
 from apps.executions.steps import preempt_pod
 from apps.planner.plan import HandOver, Preemption
@@ -87,7 +88,7 @@ PARAMS |= {"source": "node-a", "source_uid": "uid-node-a", "workload_uid": "uid-
 
 
 def look(found, *, changed="", sent=(), **facts):
-    requests = preempt_pod.requests_of(found) if found is not None else {}
+    requests = requests_of(found) if found is not None else {}
     step = things.step("preempt_pod", move=0, sent=sent, **{**PARAMS, "requests": requests, **facts})
     return preempt_pod.decide(step, preempt_pod.Facts(found, changed), late=False)
 
