@@ -17,13 +17,19 @@ from apps.alerts.states import Kind
 class AlertFilter(django_filters.FilterSet):
     cluster = django_filters.CharFilter(field_name="cluster__name")
     kind = django_filters.MultipleChoiceFilter(choices=Kind.choices)
-    open = django_filters.BooleanFilter(field_name="cleared_at", lookup_expr="isnull")
+    open = django_filters.ChoiceFilter(
+        choices=[("true", "open"), ("false", "cleared")],
+        method="of_state",
+    )
     since = MomentFilter(field_name="raised_at", lookup_expr="gte")
     until = MomentFilter(field_name="raised_at", lookup_expr="lt")
 
     class Meta:
         model = Alert
         fields: list[str] = []
+
+    def of_state(self, found: QuerySet[Alert], name: str, value: str) -> QuerySet[Alert]:
+        return found.filter(cleared_at__isnull=value == "true")
 
 
 class AlertViewSet(ReadOnlyModelViewSet):

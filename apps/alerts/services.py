@@ -52,6 +52,7 @@ def _key(place: Cluster | None, one: Due) -> tuple[int | None, str, str]:
 def _make_equal(due: dict[tuple[int | None, str, str], tuple[Cluster | None, Due]], now: datetime) -> None:
     found = Alert.objects.filter(cleared_at=None).select_related("cluster").defer("cluster__credential")
     rows = {(row.cluster_id, row.kind, row.subject): row for row in found}
+    changed: list[tuple[Alert, str]] = []
     for key, row in rows.items():
         if key in due:
             one = due[key][1]
@@ -60,10 +61,22 @@ def _make_equal(due: dict[tuple[int | None, str, str], tuple[Cluster | None, Due
         else:
             row.cleared_at = now
             row.save(update_fields=["cleared_at"])
-            _tell(row, row.cluster, "alert.cleared")
-    for key, (place, one) in due.items():
-        if key not in rows:
-            _tell(_create(place, one, now), place, "alert.raised")
+            changed.append((row, "alert.cleared"))
+    new = {key: found for key, found in due.items() if key not in rows}
+    kept = _keep_clusters({place.pk for place, _ in new.values() if place})
+    for place, one in new.values():
+        if place is None or place.pk in kept:
+            changed.append((_create(place, one, now), "alert.raised"))
+    for row, action in changed:  # last: from here on nobody else can write to the ledger
+        _tell(row, row.cluster, action)
+
+
+def _keep_clusters(ids: set[int]) -> set[int]:
+    """Those that are still there, and stay until the end of the transaction. Locked before the ledger is
+    written: whoever removes a cluster locks in that order too."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT id FROM clusters_cluster WHERE id = ANY(%s) FOR KEY SHARE", [sorted(ids)])
+        return {pk for (pk,) in cursor.fetchall()}
 
 
 def _create(place: Cluster | None, one: Due, now: datetime) -> Alert:

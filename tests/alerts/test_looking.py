@@ -76,6 +76,7 @@ def test_only_alerts_of_visible_clusters_are_shown(silent):
     found = client.get("/api/v1/alerts/?open=true").json()["results"]
     assert [(one["cluster"], one["kind"]) for one in found] == [("north", "watch-old")]
     assert client.get("/api/v1/alerts/?open=false").json()["results"] == []
+    assert client.get("/api/v1/alerts/?open=perhaps").status_code == 422
     other = Cluster.objects.create(name="south", server="https://south", watched_at=timezone.now())
     client.force_authenticate(person("otto", "viewer", cluster=other))
     assert client.get("/api/v1/alerts/").json()["results"] == []
