@@ -93,7 +93,8 @@ class ShadowViewSet(_OfClusters):
         """Put the cluster into shadow or take it out of it. For its admins, in the browser."""
         wanted = checked(ShadowWishSerializer, request)
         cluster = self.get_object()
-        cluster = set_shadow(actor=request.user, cluster_id=cluster.pk, is_shadow=wanted["is_shadow"])
+        is_shadow = wanted.get("is_shadow", cluster.is_shadow)
+        cluster = set_shadow(actor=request.user, cluster_id=cluster.pk, is_shadow=is_shadow)
         return Response(_sums(cluster))
 
     @extend_schema(responses=PredictionSerializer(many=True))

@@ -33,7 +33,9 @@ class PreflightSerializer(serializers.Serializer):
 
 
 class ShadowWishSerializer(StrictSerializer):
-    is_shadow = Truth(help_text="true: plans are made and compared, none can be started")
+    is_shadow = Truth(
+        required=False, help_text="true: plans are made and compared, none can be started; left out: as it is"
+    )
 
 
 class ValiditySerializer(serializers.Serializer):
