@@ -30,7 +30,8 @@ OF_STEPS = (
     Cause(
         "owner-busy",
         "The workload is not settled",
-        "Its owner is in the middle of a rollout or a change of size, or has lost pods otherwise. The pod was "
+        "Its owner is in the middle of a rollout or a change of size, or has lost pods otherwise. "
+        "The pod was "
         "not evicted; it is looked at again by itself.",
         "Look at the owner's rollout. When all its pods are Ready, this goes on by itself.",
         BY_ITSELF,

@@ -48,7 +48,8 @@ def decide_repair(step: Step, facts: Facts) -> Decision:
     if decision.verdict != Verdict.DONE:
         return decision
     return stop(
-        f"Node {step.params['node']} is repaired: {decision.reason}, and no operand is paused. It stays cordoned.",
+        f"Node {step.params['node']} is repaired: {decision.reason}, and no operand is paused. "
+        "It stays cordoned.",
         "Resume cuts it again by the plan; cancel or roll back gives it free as it is.",
         cause="mig-repaired",
         repair="done",

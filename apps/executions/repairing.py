@@ -53,7 +53,8 @@ def repair_nodes(*, execution_id: int, actor: User, reason: str = "") -> Executi
     if not standing:
         raise WrongState(f"execution {execution_id} has no node whose MIG change could be repaired")
     now = ledger.database_time()
-    words = f"{actor.get_username()} asked for the earlier layout{f': {reason.strip()}' if reason.strip() else ''}"
+    why = f": {reason.strip()}" if reason.strip() else ""
+    words = f"{actor.get_username()} asked for the earlier layout{why}"
     for step in standing:
         step.deadline_at = step.retry_at = None
         step.observed |= {"needs_person": False, "failures": 0, "crashes": 0}

@@ -171,7 +171,8 @@ def _turn(lease: locks.Lease, execution: Execution, sight: Sight) -> bool:
     except NeedsPerson as error:
         return _stand_still(context, State.NEEDS_HUMAN, str(error), error.cause)
     except Unreliable as error:
-        return _stand_still(context, State.PAUSED, f"Several failures in a row. {error}", ledger.FAILURES_IN_ROW)
+        words = f"Several failures in a row. {error}"
+        return _stand_still(context, State.PAUSED, words, ledger.FAILURES_IN_ROW)
 
 
 def _stand_still(context: Context, target: ExecutionState, reason: str, cause: str) -> bool:

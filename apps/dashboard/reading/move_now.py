@@ -72,7 +72,8 @@ def tell_move(steps: Sequence[Step]) -> MoveNow:
     if all(one.state == StepState.PENDING for one in own):
         held = mine.get(StepKind.HOLD_TARGET)
         is_held = held is not None and held.state == StepState.VERIFIED
-        return MoveNow(COMING, "held" if is_held else "to come", "ring", since=held and held.finished_at)
+        since = held.finished_at if held is not None else None
+        return MoveNow(COMING, "held" if is_held else "to come", "ring", since=since)
     word, symbol = WORDS.get(StepKind(step.kind), ("under way", "half"))
     return MoveNow(FLYING, word, symbol, step.reason, _since(step, steps), step.deadline_at)
 

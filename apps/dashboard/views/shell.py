@@ -17,6 +17,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import SuspiciousOperation
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, QueryDict
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
@@ -44,7 +45,7 @@ COUNTED = {
 MISSED = "missed from:body throttle:5s"
 """console.js says this when the cluster's heartbeat tells of a picture or a trouble that the page lacks."""
 METHODS = ("GET", "HEAD", "POST")
-View = Callable[..., HttpResponse]
+View = Callable[..., HttpResponseBase]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def login_needed(view: View) -> View:
     whole = login_required(view)
 
     @wraps(view)
-    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if request.htmx and not request.user.is_authenticated:  # type: ignore[attr-defined]
             login = f"{reverse('login')}?{urlencode({'next': _page_shown(request)})}"
             return HttpResponse(status=204, headers={"HX-Redirect": login})
@@ -96,7 +97,7 @@ def page(view: View) -> View:
 
     @login_needed
     @wraps(view)
-    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if request.method not in METHODS:
             return HttpResponseNotAllowed(METHODS)
         if _holds_nul(request.GET) or _holds_nul(request.POST):
