@@ -37,7 +37,7 @@ class Broker:
         self._folder = folder
         self.server = start_valkey(folder)
         self.address = self.server.url
-        self.app = celery.Celery(broker=self.address)
+        self.app = celery.Celery(broker=self.address, set_as_current=False)
         addresses = {"DATABASE_URL": database_url(), "REDIS_URL": self.address}
         command = [sys.executable, "-m", "celery", "-A", "console", "worker", "--concurrency", "1"]
         self.worker = subprocess.Popen(
