@@ -184,7 +184,8 @@ def test_an_unknown_scene_is_refused_before_anything_starts(tmp_path):
     done = call("up", "--scene", "nope", "--data", str(data))
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].endswith(
-        "--scene nope: there is no such scene; choose one of fragmented, small, mig, mixed, whole, under-fire, empty"
+        "--scene nope: there is no such scene; "
+        "choose one of fragmented, small, mig, mixed, whole, under-fire, empty"
     )
     assert not data.exists()
 
