@@ -103,7 +103,7 @@ def test_a_broker_that_forgets_repeats_and_goes_away_changes_only_latency(stage,
 
     (child,) = broker.children()
     child.kill()
-    wait_until(lambda: broker.children() and broker.children()[0].pid != child.pid, seconds=20)
+    wait_until(lambda: [one for one in broker.children() if one.pid != child.pid], seconds=20)
     evict = lambda: has_sent(execution, StepKind.EVICT_POD, "evict")  # noqa: E731
     keep_sending(broker, execution, evict, RECONCILE, times=2)
 

@@ -126,6 +126,7 @@ def test_it_lists_its_scenes(capsys):
         "mig",
         "mixed",
         "whole",
+        "under-fire",
         "empty",
     ]
 
