@@ -23,6 +23,7 @@ SCHEDULE: dict[str, dict[str, Any]] = {
     "tell the owners of moved pods": _every(5, "apps.executions.tasks.tell_owners_of_moves"),
     "look whether clusters can be trusted with plans": _every(30, "apps.executions.tasks.examine_clusters"),
     "predict for clusters in shadow": _every(60, "apps.executions.tasks.follow_shadow_clusters"),
+    "look at the kill switches in clusters": _every(15, "apps.executions.tasks.look_at_kill_switches"),
     "look for trouble": _every(10, "apps.alerts.tasks.look_for_trouble"),
     "carry executions forward": _every(5, "apps.executions.tasks.reconcile_executions"),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apps.executions.cause import AGAIN, Cause, Way
+from apps.executions.cause import AGAIN, BY_ITSELF, Cause, Way
 
 OF_EXECUTIONS = (
     Cause(
@@ -35,6 +35,24 @@ OF_EXECUTIONS = (
         "switch is off.",
         "Ask whoever threw it (page Policies). Once it is off, resume or cancel.",
         AGAIN,
+    ),
+    Cause(
+        "kill-switch-cluster",
+        "The kill switch in the cluster is on",
+        "Somebody with kubectl stopped all changes on this cluster by a ConfigMap. It does not go on by "
+        "itself, not even after that is gone.",
+        "Ask whoever made it: its reason, and kubectl get configmap kill-switch -o yaml "
+        "--show-managed-fields. Once it is deleted, resume or cancel.",
+        AGAIN,
+    ),
+    Cause(
+        "kill-switch-unreadable",
+        "The kill switch in the cluster cannot be read",
+        "It could be read before, so nobody knows whether it is on, and nothing new is sent. What is in the "
+        "air is landed.",
+        "Give the right back (kubectl apply -f deploy/rbac/executor.yaml) or see what is wrong with the API "
+        "server. It goes on by itself once it can be read again.",
+        BY_ITSELF,
     ),
     Cause(
         "failures-in-row",

@@ -13,6 +13,7 @@ from typing import Any
 from django.conf import settings
 
 from apps.executions import names
+from apps.executions.cluster_switch import SwitchSight
 from apps.executions.leased_gateway import LeasedGateway
 from apps.executions.locks import Lease
 from apps.executions.models import Execution, Step
@@ -31,12 +32,15 @@ class Place:
 
 @dataclass(frozen=True)
 class Context:
+    """switch: the cluster's own kill switch, looked at before each new effect; None: nobody looks."""
+
     gateway: LeasedGateway
     lease: Lease
     execution: Execution
     steps: Sequence[Step]
     now: datetime
     place: Place
+    switch: SwitchSight | None = None
 
     @property
     def mark(self) -> str:

@@ -13,6 +13,7 @@ from apps.accounts.queries import may
 from apps.accounts.rights import Action
 from apps.clusters.models import Cluster
 from apps.executions import ledger
+from apps.executions.cluster_switch import SwitchSight, ban_of_switch, keep, why_unread
 from apps.executions.context import Context
 from apps.executions.decisions import Decision, blocked, stop, wait_long
 from apps.executions.departing import why_not_leave
@@ -27,7 +28,16 @@ from apps.executions.states import TERMINAL, ExecutionState, StepKind, StepState
 from apps.executions.turns import NotYet, admission, count_away
 from apps.planner.protecting import why_protected
 from apps.plans.models import ClusterPolicy
-from apps.plans.policies import FREEZE, KILL_SWITCH, OUTSIDE, Ban, ban_of, policy_of
+from apps.plans.policies import (
+    CLUSTER_SWITCH,
+    FREEZE,
+    KILL_SWITCH,
+    OUTSIDE,
+    SWITCH_UNREAD,
+    Ban,
+    ban_of,
+    policy_of,
+)
 from apps.plans.services import lock_policy
 
 State = ExecutionState
@@ -39,12 +49,27 @@ BEGINNING = (
     StepKind.PREEMPT_POD,
 )
 """Steps of a pod up to its eviction; what follows lands one that has left already."""
-CAUSES_OF_BANS = {FREEZE: "freeze-window", OUTSIDE: "freeze-window", KILL_SWITCH: "kill-switch"}
+UNREADABLE = "kill-switch-unreadable"
+CAUSES_OF_BANS = {
+    FREEZE: "freeze-window",
+    OUTSIDE: "freeze-window",
+    KILL_SWITCH: "kill-switch",
+    CLUSTER_SWITCH: "kill-switch-cluster",
+    SWITCH_UNREAD: UNREADABLE,
+}
 
 
 def ban_now(cluster: Cluster) -> Ban | None:
     """Why nothing new may be started there, by the database's clock."""
-    return ban_of(policy_of(cluster), ledger.database_time())
+    return ban_under(policy_of(cluster))
+
+
+def ban_under(policy: ClusterPolicy) -> Ban | None:
+    """What a person has to lift comes first: the policy's kill switch, then the one in the cluster itself."""
+    ban = ban_of(policy, ledger.database_time())
+    if ban is not None and not ban.ends_by_itself:
+        return ban
+    return ban_of_switch(policy.cluster) or ban
 
 
 def require_may_start(cluster: Cluster) -> None:
@@ -55,7 +80,7 @@ def require_may_start(cluster: Cluster) -> None:
     policy = lock_policy(cluster)
     # The row is locked, so that nobody puts the cluster into shadow while an execution begins.
     locked = Cluster.objects.select_for_update(no_key=True).get(pk=cluster.pk)
-    reason = why_shadow(locked) or (_why_not_start(policy) if policy is not None else "")
+    reason = why_shadow(locked) or _why_not_start(policy or policy_of(cluster))
     if reason:
         raise HeldByPolicy(f"nothing may be started now: {reason}")
 
@@ -66,7 +91,7 @@ def why_not_start(cluster: Cluster) -> str:
 
 
 def _why_not_start(policy: ClusterPolicy) -> str:
-    ban = ban_of(policy, ledger.database_time())
+    ban = ban_under(policy)
     if ban is not None:
         return ban.sentence
     cluster, most = policy.cluster, policy.max_concurrent_executions
@@ -81,24 +106,28 @@ def _why_not_start(policy: ClusterPolicy) -> str:
 
 
 def require_no_ban(policy: ClusterPolicy) -> None:
-    ban = ban_of(policy, ledger.database_time())
+    ban = ban_under(policy)
     if ban is not None:
         raise HeldByPolicy(f"nothing new may be sent now: {ban.sentence}")
 
 
-def keep_to_policy(lease: Lease, execution: Execution) -> bool | None:
-    """What the policy makes of a turn: True if it changed the execution, False if it waits, None to go on."""
+def keep_to_policy(lease: Lease, execution: Execution, switch: SwitchSight | None = None) -> bool | None:
+    """What the policy and the cluster's own kill switch make of a turn: True if it changed the execution,
+    False if it waits, None to go on. switch: looked at where something new could begin."""
     is_waiting = execution.state == State.PAUSED and execution.is_frozen
     if not is_waiting and execution.state not in (State.QUEUED, State.PREFLIGHT, State.RUNNING):
         return None
-    ban = ban_now(execution.plan.cluster)
+    cluster = execution.plan.cluster
+    if switch is not None:
+        keep(cluster, switch.look())
+    ban = ban_now(cluster)
     if ban is None:
         if is_waiting:
             return _go_on(lease)
         is_running = execution.state == State.RUNNING
         return True if is_running and pause_for_maintenance(lease, execution) else None
     if is_waiting:
-        return _wait_for_person(lease, ban) if ban.kind == KILL_SWITCH else None
+        return None if ban.ends_by_itself else _wait_for_person(lease, ban)
     if execution.state == State.RUNNING:
         _pause(lease, execution, ban)
         return True
@@ -147,6 +176,8 @@ def _go_on(lease: Lease) -> bool:
         reason = "The freeze window is over: it goes on by itself."
         if row.state_reason.startswith("Paused until the maintenance window"):
             reason = "The maintenance window is open: it goes on by itself."
+        if row.cause == UNREADABLE:
+            reason = "The kill switch in the cluster can be read again: it goes on by itself."
         ledger.change_state(row, State.RUNNING, reason, actor=None, now=now, is_frozen=False)
     return True
 
@@ -163,7 +194,10 @@ def record_intent(
         return None
     cluster = context.execution.plan.cluster
     policy = policy_of(cluster)
+    unread = _look_at_switch(context, cluster)
     require_no_ban(policy)
+    if unread is not None:
+        return unread
     if not may(context.execution.started_by, Action.OPERATE, cluster):
         raise HeldByPolicy(f"{context.execution.started_by} may not operate any more")
     instead = _why_protected(step, policy) or why_drifted(context.execution, step)
@@ -183,6 +217,23 @@ def record_intent(
     except NotYet as why:
         return _wait_for_turn(step, str(why))
     return None
+
+
+def _look_at_switch(context: Context, cluster: Cluster) -> Decision | None:
+    """Keeps what is seen of it; what to record where nobody knows whether it is on."""
+    if context.switch is None:
+        return None
+    seen = context.switch.look()
+    keep(cluster, seen)
+    why = why_unread(cluster, seen)
+    if not why:
+        return None
+    return blocked(
+        f"nothing is sent while the kill switch in the cluster cannot be read: {why}",
+        "It goes on by itself once that can be read again.",
+        cause=UNREADABLE,
+        retry_seconds=1,
+    )
 
 
 def _why_protected(step: Step, policy: ClusterPolicy) -> Decision | None:

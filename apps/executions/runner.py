@@ -137,7 +137,7 @@ def _load(lease: locks.Lease) -> Execution:
 
 def _turn(lease: locks.Lease, execution: Execution, sight: Sight) -> bool:
     """One pass over what may be looked at. True if anything changed."""
-    kept = keep_to_policy(lease, execution)
+    kept = keep_to_policy(lease, execution, sight.switch)
     if kept is not None:
         return kept
     if execution.state in (State.QUEUED, State.PREFLIGHT):
@@ -152,7 +152,7 @@ def _turn(lease: locks.Lease, execution: Execution, sight: Sight) -> bool:
         return True
     sight.follow(steps)
     door = LeasedGateway(sight.gateway, lease, sight.view)
-    context = Context(door, lease, execution, steps, now, read_place())
+    context = Context(door, lease, execution, steps, now, read_place(), sight.switch)
     turns: dict[str, Callable[[Context], bool]] = {
         State.RUNNING: _run,
         State.PAUSED: stand,

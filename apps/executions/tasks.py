@@ -8,8 +8,10 @@ from celery import shared_task
 from django.conf import settings
 
 from apps.clusters.errors import ConnectionFailed
+from apps.clusters.queries import active_clusters
 from apps.executions import queries, runner
 from apps.executions.cluster_preflight import keeping
+from apps.executions.cluster_switch import look_at_switch
 from apps.executions.owner_notices import tell_owners
 from apps.executions.preflight import run_dry_runs
 from apps.executions.shadow.comparing import compare_open
@@ -58,6 +60,13 @@ def tell_owners_of_moves() -> None:
 def free_stray_pods() -> None:
     """No pod waits behind our gate once its move is over."""
     free_strays()
+
+
+@shared_task
+def look_at_kill_switches() -> None:
+    """For starts, pages and paused executions: runners look by themselves before each effect."""
+    for cluster in active_clusters():
+        look_at_switch(cluster)
 
 
 @shared_task

@@ -22,6 +22,7 @@ from apps.accounts.strict import checked
 from apps.clusters.models import Cluster
 from apps.clusters.queries import visible_clusters
 from apps.executions.cluster_preflight import keeping
+from apps.executions.cluster_switch import ban_of_switch
 from apps.executions.shadow.standing import why_shadow
 from apps.executions.shadow.switching import set_shadow
 from apps.executions.shadow.telling import predictions_of, sum_shadow
@@ -108,7 +109,9 @@ class ShadowViewSet(_OfClusters):
 def _told(cluster: Cluster) -> dict[str, Any]:
     row = keeping.preflight_of(cluster)
     facts = {name: getattr(row, name) for name in ("looked_at", "tried_at", "error", "lines")}
-    return dict(PreflightSerializer({"cluster": cluster.name, "shadow": why_shadow(cluster), **facts}).data)
+    facts |= {"cluster": cluster.name, "shadow": why_shadow(cluster)}
+    ban = ban_of_switch(cluster)
+    return dict(PreflightSerializer({**facts, "switch": ban.sentence if ban is not None else ""}).data)
 
 
 def _sums(cluster: Cluster) -> dict[str, Any]:

@@ -22,13 +22,15 @@ class LineSerializer(serializers.Serializer):
 
 class PreflightSerializer(serializers.Serializer):
     """looked_at: when the lines were found, null if nobody has looked. error: why a later look failed.
-    shadow: why nothing can be started, empty where plans can be."""
+    shadow: why nothing can be started, empty where plans can be. switch: what the kill switch in the cluster
+    itself has against new effects, empty where it is off or nobody has looked."""
 
     cluster = serializers.CharField()
     looked_at = serializers.DateTimeField(allow_null=True)
     tried_at = serializers.DateTimeField(allow_null=True)
     error = serializers.CharField(allow_blank=True)
     shadow = serializers.CharField(allow_blank=True)
+    switch = serializers.CharField(allow_blank=True)
     lines = LineSerializer(many=True)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
+from apps.executions.cluster_switch import SwitchSight
 from apps.executions.models import Step
 from apps.kube.gateway import (
     BUDGETS,
@@ -65,6 +66,7 @@ class Sight:
     gateway: KubernetesGateway
     view: LiveView
     interests: Interests
+    switch: SwitchSight
 
     def follow(self, steps: Sequence[Step]) -> None:
         self.interests.add_steps(steps)
@@ -76,8 +78,10 @@ class Sight:
 
     def close(self) -> None:
         self.view.stop()
+        self.switch.stop()
         self.gateway.close()
         self.view.join()
+        self.switch.join()
 
 
 def open_sight(gateway: KubernetesGateway) -> Sight:
@@ -86,4 +90,4 @@ def open_sight(gateway: KubernetesGateway) -> Sight:
     view = LiveView(
         gateway, kinds=(*FOLLOWED, *BY_NAMESPACE), namespaced=BY_NAMESPACE, wakes=interests.are_met_by
     )
-    return Sight(gateway, view, interests)
+    return Sight(gateway, view, interests, SwitchSight(gateway, view.wake))

@@ -75,6 +75,7 @@ DRA = (RESOURCE_SLICES, RESOURCE_CLAIMS, CLAIM_TEMPLATES)
 WEBHOOKS = Kind("admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", False)
 POLICIES = Kind("admissionregistration.k8s.io", "v1", "mutatingadmissionpolicies", False)
 BINDINGS = Kind("admissionregistration.k8s.io", "v1", "mutatingadmissionpolicybindings", False)
+LEASES = Kind("coordination.k8s.io", "v1", "leases", True)
 STEERINGS = Kind("defrag.gpu.internal", "v1alpha1", "steerings", True)
 """Our own kind: whose next pods the standing policy gates."""
 
@@ -124,7 +125,12 @@ class Gateway(Protocol):
     ) -> ObjectList: ...
 
     def list_reduced(
-        self, kind: Kind, reduce: Callable[[Json], Kept], *, namespace: str | None = None
+        self,
+        kind: Kind,
+        reduce: Callable[[Json], Kept],
+        *,
+        namespace: str | None = None,
+        field_selector: str = "",
     ) -> tuple[list[Kept], str]:
         """All objects of a kind as `reduce` leaves them, page by page, so that the whole list is never in
         memory at once; and the revision that a watch goes on from."""
@@ -138,6 +144,7 @@ class Gateway(Protocol):
         namespace: str | None = None,
         begins_with_list: bool = False,
         silence_seconds: float | None = None,
+        field_selector: str = "",
     ) -> Iterator[WatchEvent]:
         """One watch request. Raises Expired on 410; ends when the server ends it.
 

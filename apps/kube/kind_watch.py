@@ -23,8 +23,9 @@ class KindWatch:
     """is_optional: a cluster without this kind is in order (404 is no problem).
 
     retry_seconds: pause after "no permission" or "no such kind", which time seldom mends.
-    namespace: only the objects there. store: where they are kept. streams_list: have the watch begin with the
-    list, which is one request instead of two; where the server cannot do that, it lists.
+    namespace: only the objects there. field_selector: only those that it finds. store: where they are kept.
+    streams_list: have the watch begin with the list, which is one request instead of two; where the server
+    cannot do that, it lists.
     heard_at: monotonic time of the last sign of life of the stream, bookmarks included.
     """
 
@@ -41,9 +42,11 @@ class KindWatch:
         store: ObjectStore | None = None,
         streams_list: bool = False,
         silence_seconds: float | None = None,
+        field_selector: str = "",
     ) -> None:
         self.kind = kind
         self._namespace = namespace
+        self._selected = {"field_selector": field_selector} if field_selector else {}
         self._streams_list = streams_list
         self._silence_seconds = silence_seconds
         self.heard_at = time.monotonic()
@@ -129,7 +132,9 @@ class KindWatch:
         """In the version that answered last, else in any that the server has."""
         for kind in (self._served, *(one for one in self.kind.versions if one != self._served)):
             try:
-                found = self._gateway.list_reduced(kind, self._store.keep, namespace=self._namespace)
+                found = self._gateway.list_reduced(
+                    kind, self._store.keep, namespace=self._namespace, **self._selected
+                )
             except errors.NotFound as error:
                 missing = error
                 continue
@@ -156,6 +161,7 @@ class KindWatch:
             namespace=self._namespace,
             begins_with_list=begins_with_list,
             silence_seconds=self._silence_seconds,
+            **self._selected,
         )
 
     def _apply_all(self, events: Iterable[WatchEvent], revision: str) -> str:

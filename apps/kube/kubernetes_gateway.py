@@ -22,7 +22,7 @@ from apps.kube.eviction_body import eviction
 from apps.kube.gateway import EVENTS, NAMESPACES, PODS, Json, Kept, Kind, ObjectList, WatchEvent
 from apps.kube.identity import Identity
 from apps.kube.kubeconfig import Credentials
-from apps.kube.paths import object_path
+from apps.kube.paths import dry, object_path, selectors
 from apps.kube.sent import Observer, tell
 from apps.kube.streams import read_events
 
@@ -101,13 +101,19 @@ class KubernetesGateway:
         label_selector: str = "",
         field_selector: str = "",
     ) -> ObjectList:
-        query = _selectors(label_selector, field_selector)
+        query = selectors(label_selector, field_selector)
         return ObjectList(*self._list_all(object_path(kind, namespace=namespace), query, lambda raw: raw))
 
     def list_reduced(
-        self, kind: Kind, reduce: Callable[[Json], Kept], *, namespace: str | None = None
+        self,
+        kind: Kind,
+        reduce: Callable[[Json], Kept],
+        *,
+        namespace: str | None = None,
+        field_selector: str = "",
     ) -> tuple[list[Kept], str]:
-        return self._list_all(object_path(kind, namespace=namespace), {}, reduce)
+        query = selectors("", field_selector)
+        return self._list_all(object_path(kind, namespace=namespace), query, reduce)
 
     def watch(
         self,
@@ -118,9 +124,11 @@ class KubernetesGateway:
         namespace: str | None = None,
         begins_with_list: bool = False,
         silence_seconds: float | None = None,
+        field_selector: str = "",
     ) -> Iterator[WatchEvent]:
         self._identity.prove()
         query = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
+        query |= selectors("", field_selector)
         query |= LIST_FIRST if begins_with_list else {"resourceVersion": resource_version}
         request = Request("GET", object_path(kind, namespace=namespace), query)
         deadline = time.monotonic() + seconds + WATCH_GRACE_SECONDS
@@ -152,7 +160,7 @@ class KubernetesGateway:
         self, kind: Kind, body: Json, *, namespace: str | None = None, dry_run: bool = False
     ) -> Json:
         path = object_path(kind, namespace=namespace)
-        return self._write(Request("POST", path, _dry(dry_run), body))
+        return self._write(Request("POST", path, dry(dry_run), body))
 
     def patch_object(
         self,
@@ -167,7 +175,7 @@ class KubernetesGateway:
     ) -> Json:
         path = object_path(kind, name, namespace=namespace, subresource=subresource)
         content_type = STRATEGIC_PATCH if strategic else MERGE_PATCH
-        return self._write(Request("PATCH", path, _dry(dry_run), body, content_type))
+        return self._write(Request("PATCH", path, dry(dry_run), body, content_type))
 
     def delete_own_object(
         self, kind: Kind, name: str, *, uid: str, namespace: str | None = None, seen: Json | None = None
@@ -203,7 +211,7 @@ class KubernetesGateway:
             )
         body = eviction(namespace, name, uid=uid, grace_seconds=grace_seconds, dry_run=dry_run)
         path = object_path(PODS, name, namespace=namespace, subresource="eviction")
-        self._write(Request("POST", path, _dry(dry_run), body))
+        self._write(Request("POST", path, dry(dry_run), body))
 
     def may(
         self, verb: str, kind: Kind, *, namespace: str = "", subresource: str = "", name: str = ""
@@ -287,12 +295,3 @@ class KubernetesGateway:
             raise
         tell(self._observer, request, answer.status)
         return answer
-
-
-def _selectors(labels: str, fields: str) -> dict[str, str]:
-    named = {"labelSelector": labels, "fieldSelector": fields}
-    return {key: value for key, value in named.items() if value}
-
-
-def _dry(dry_run: bool) -> dict[str, str]:
-    return {"dryRun": "All"} if dry_run else {}

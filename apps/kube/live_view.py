@@ -196,6 +196,12 @@ class LiveView:
             was_awake, self._is_awake = self._is_awake, False
         return was_awake
 
+    def wake(self) -> None:
+        """End the sleep of whoever is in `wait`, now or next."""
+        with self._news:
+            self._is_awake = True
+            self._news.notify_all()
+
     def stop(self) -> None:
         """Ask the streams to end; closing the gateway wakes them up."""
         for watch, _ in self._streams.values():

@@ -1,4 +1,4 @@
-"""URL paths of the Kubernetes API."""
+"""URL paths of the Kubernetes API, and what comes behind their question mark."""
 
 from __future__ import annotations
 
@@ -22,3 +22,12 @@ def object_path(kind: Kind, name: str = "", *, namespace: str | None = None, sub
     if subresource:
         parts.append(subresource)
     return "/".join(parts)
+
+
+def selectors(labels: str, fields: str) -> dict[str, str]:
+    named = {"labelSelector": labels, "fieldSelector": fields}
+    return {key: value for key, value in named.items() if value}
+
+
+def dry(dry_run: bool) -> dict[str, str]:
+    return {"dryRun": "All"} if dry_run else {}

@@ -23,15 +23,17 @@ if TYPE_CHECKING:
     from apps.accounts.queries import Person
 
 FREEZE, KILL_SWITCH, OUTSIDE = "freeze", "kill switch", "outside maintenance"
+CLUSTER_SWITCH, SWITCH_UNREAD = "kill switch in the cluster", "kill switch unread"
+"""Kinds of bans that the cluster itself gives rise to; `executions.cluster_switch` looks for them."""
 USUAL_MOVES = 50
 USUAL_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Ban:
-    """Why nothing new may be started on a cluster now. kind: FREEZE, OUTSIDE (no maintenance window is open)
-    or KILL_SWITCH. until: None where a person ends it. sentence: whole, for people; `short` for the reason of
-    a pause."""
+    """Why nothing new may be started on a cluster now. kind: FREEZE, OUTSIDE (no maintenance window is open),
+    KILL_SWITCH, or one of the cluster's own. until: None where a person ends it. sentence: whole, for people;
+    `short` for the reason of a pause."""
 
     kind: str
     sentence: str
@@ -40,7 +42,7 @@ class Ban:
 
     @property
     def ends_by_itself(self) -> bool:
-        return self.kind != KILL_SWITCH
+        return self.kind not in (KILL_SWITCH, CLUSTER_SWITCH)
 
 
 def policy_of(cluster: Cluster) -> ClusterPolicy:

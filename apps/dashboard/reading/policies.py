@@ -9,17 +9,19 @@ from django.utils import timezone
 
 from apps.clusters.models import Cluster
 from apps.dashboard.reading.words import plural
+from apps.executions.permission import ban_under
 from apps.executions.queries import open_executions
 from apps.executions.turns import evictions_in_flight
 from apps.plans.freezes import Span, Window, freeze_at, next_span, tell_moment, tell_window, zone_of
 from apps.plans.models import ClusterPolicy
 from apps.plans.policies import (
+    CLUSTER_SWITCH,
     FREEZE,
     KILL_SWITCH,
     OUTSIDE,
+    SWITCH_UNREAD,
     USUAL_MOVES,
     USUAL_SECONDS,
-    ban_of,
     maintenance_of,
     moves_allowed,
     next_freeze,
@@ -29,7 +31,17 @@ from apps.plans.policies import (
 )
 from apps.plans.request_rules import MOST_MOVES, MOST_SECONDS
 
-EFFECTS = {KILL_SWITCH: "stopped", FREEZE: "frozen", OUTSIDE: "outside maintenance"}
+EFFECTS = {
+    KILL_SWITCH: "stopped",
+    CLUSTER_SWITCH: "stopped",
+    SWITCH_UNREAD: "stopped",
+    FREEZE: "frozen",
+    OUTSIDE: "outside maintenance",
+}
+HOW_LIFTED = {
+    CLUSTER_SWITCH: "Whoever may delete that ConfigMap lifts it; paused executions wait for an operator.",
+    SWITCH_UNREAD: "It goes on by itself once it can be read again.",
+}
 AHEAD = timedelta(hours=2)
 """A freeze that begins so soon is announced on every page of the cluster."""
 
@@ -67,10 +79,13 @@ class Fact:
 def tell_standing(cluster: Cluster) -> Standing | None:
     """What everybody who looks at the cluster should know; None on an ordinary day."""
     policy, now = policy_of(cluster), timezone.now()
-    ban = ban_of(policy, now)
+    ban = ban_under(policy)
     if ban is not None and ban.kind == KILL_SWITCH:
         then = "Nothing new is sent to the cluster; what is in the air is landed. An admin releases it."
         return Standing("bad", "oct", f"{ban.sentence}.", then)
+    if ban is not None and ban.kind in (CLUSTER_SWITCH, SWITCH_UNREAD):
+        then = "Nothing new is sent to the cluster; what is in the air is landed."
+        return Standing("bad", "oct", f"{ban.sentence.rstrip('.')}.", f"{then} {HOW_LIFTED[ban.kind]}")
     if ban is not None:
         then = "Nothing new is started; executions under way pause and go on by themselves afterwards."
         return Standing("warn", "lock", f"{ban.sentence}.", then)
@@ -84,7 +99,7 @@ def tell_standing(cluster: Cluster) -> Standing | None:
 
 def tell_facts(policy: ClusterPolicy) -> list[Fact]:
     cluster, now = policy.cluster, timezone.now()
-    ban, coming = ban_of(policy, now), next_freeze(policy, now)
+    ban, coming = ban_under(policy), next_freeze(policy, now)
     running = open_executions().filter(plan__cluster=cluster).count()
     flying = evictions_in_flight(cluster).count()
     effects = "allowed" if ban is None else EFFECTS[ban.kind]

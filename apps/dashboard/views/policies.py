@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
@@ -21,6 +22,7 @@ from apps.clusters import queries as clusters
 from apps.clusters.models import Cluster
 from apps.dashboard.reading.policies import list_panels, tell_facts, tell_paused, tell_standing
 from apps.dashboard.views.shell import page, person_of, refuse, show, tell
+from apps.executions.cluster_switch import ban_of_switch
 from apps.plans import services
 from apps.plans.disruption import UNAVAILABLE, limits_from
 from apps.plans.errors import InvalidPolicy, WrongState
@@ -53,6 +55,8 @@ def _show(request: HttpRequest, place: Cluster, wanted: Mapping[str, Any] | None
         "may_edit": Action.ADMINISTER in rights,
         "may_stop": bool({Action.ADMINISTER, Action.OPERATE} & rights),
         "paused": tell_paused(place),
+        "in_cluster": ban.sentence if (ban := ban_of_switch(place)) is not None else "",
+        "namespace": settings.STEERING_NAMESPACE,
         "zones": zone_names(),
         "days": DAY_NAMES.items(),
         "form": {"time_zone": zone, **_form_of(policy), **(wanted or {})},

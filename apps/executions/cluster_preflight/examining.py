@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from apps.clusters import queries as clusters
 from apps.clusters.mig_manager import MigManager, read_manager
 from apps.clusters.models import Cluster
+from apps.executions.cluster_preflight.kill_switch import is_about_switch, judge_switch
 from apps.executions.cluster_preflight.lines import Line
 from apps.executions.cluster_preflight.movers import judge_movers
 from apps.executions.cluster_preflight.rights import (
@@ -21,6 +22,7 @@ from apps.executions.cluster_preflight.schedulers import judge_others, judge_poo
 from apps.executions.cluster_preflight.sources import judge_budgets, judge_metrics, judge_mig
 from apps.executions.cluster_preflight.steering import Way, find_way, judge_steering
 from apps.executions.cluster_preflight.versions import judge_version
+from apps.executions.cluster_switch import Seen, look_through
 from apps.executions.other_schedulers.settings import OtherSchedulers, Program, read_programs, read_settings
 from apps.kube.errors import Forbidden
 from apps.kube.gateway import DAEMONSETS, DEPLOYMENTS, Gateway
@@ -44,6 +46,7 @@ class Sight:
     rights: tuple[Right, ...]
     missing: tuple[Right, ...]
     measured: tuple[bool, str] = field(default=(False, ""))
+    switch: Seen = field(default=Seen())
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,7 @@ def take_sight(cluster: Cluster, gateway: Gateway) -> Sight:
         rights=tuple(rights),
         missing=tuple(find_missing(rights, gateway.may)),
         measured=(source is not None, source.error if source is not None else ""),
+        switch=look_through(gateway),
     )
 
 
@@ -102,7 +106,8 @@ def _read_manager(gateway: Gateway, picture: Snapshot | None) -> MigManager | No
 def judge_cluster(seen: Sight) -> Iterator[Line]:
     """Pure: the lines of a preflight, subject after subject."""
     yield from judge_version(seen.version)
-    yield from judge_rights(seen.rights, seen.missing)
+    yield from judge_rights(seen.rights, [right for right in seen.missing if not is_about_switch(right)])
+    yield from judge_switch(seen.missing, seen.switch)
     yield from judge_steering(seen.steering)
     yield from judge_pools(seen.picture)
     yield from judge_others(seen.settings)

@@ -9,7 +9,9 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from apps.clusters.models import Cluster
 from apps.executions import queries, runner
+from apps.executions.cluster_switch import look_at_switch
 from apps.executions.flow import Ledger, steps_to_land
 from apps.executions.models import Execution
 from apps.executions.states import TERMINAL, ExecutionState, StepKind
@@ -27,6 +29,10 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         ids = _chosen(options["execution"])
+        # A paused execution does not look whether the kill switch in its cluster was lifted: who resumes it
+        # goes by what a look like the timer's has kept.
+        for cluster in Cluster.objects.filter(plans__executions__in=ids).distinct():
+            look_at_switch(cluster)
         while True:
             for execution_id in ids:
                 runner.advance(execution_id, stays=options["until_idle"])
