@@ -217,7 +217,7 @@ class Run:
         time.sleep(seconds)
 
     def _keep_workers(self) -> None:
-        self.workers = [worker for worker in self.workers if worker.poll() is None]
+        self._bury_the_dead()
         state = self._state()
         if state in TERMINAL or (state in WAITING and self.workers):
             return
@@ -234,9 +234,22 @@ class Run:
         """Its lease runs out by itself, after the time that any request of it may still take."""
         worker.kill()
         worker.wait()
-        time.sleep(IN_FLIGHT_SECONDS if self._state() not in TERMINAL else 0)
-        held = Execution.objects.filter(pk=self.execution.pk, lease_owner__endswith=f":{worker.pid}")
-        held.update(lease_until=None)
+        self._end_lease_of(worker)
+
+    def _bury_the_dead(self) -> None:
+        """One that its database left died by itself and gave nothing back."""
+        dead = [worker for worker in self.workers if worker.poll() is not None]
+        self.workers = [worker for worker in self.workers if worker not in dead]
+        for worker in dead:
+            self._end_lease_of(worker)
+
+    def _end_lease_of(self, worker: Worker) -> None:
+        held = Execution.objects.filter(
+            pk=self.execution.pk, lease_owner__endswith=f":{worker.pid}", lease_until__isnull=False
+        ).exclude(state__in=TERMINAL)
+        if held.exists():
+            time.sleep(IN_FLIGHT_SECONDS)
+            held.update(lease_until=None)
 
     def _cut_connections(self) -> None:
         """What a restart of the database does to its clients."""
@@ -276,10 +289,11 @@ class Run:
         limit = time.monotonic() + ENDING_SECONDS
         while time.monotonic() < limit:
             state = self._state()
-            alive = [worker for worker in self.workers if worker.poll() is None]
-            if state in TERMINAL or (state in WAITING and not alive):
+            self._bury_the_dead()
+            if state in TERMINAL or (state in WAITING and not self.workers):
                 return
-            self.workers = alive or [self.nursery.fork(self.execution.pk)]
+            if not self.workers:
+                self.workers.append(self.nursery.fork(self.execution.pk))
             time.sleep(0.05)
 
     def _clear_the_way(self) -> None:
