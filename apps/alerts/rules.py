@@ -8,9 +8,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from apps.alerts.states import Kind
+from apps.executions.causes import cause_of
 from apps.executions.states import FINISHED, StepKind, StepState
 
-SWITCHES = {"kill-switch", "failures-in-row"}
+SWITCHES = {"kill-switch", "kill-switch-cluster", "kill-switch-unreadable", "failures-in-row"}
 LOST = {"hold-taken", "no-room"}
 STEERED_BY_NOBODY = {"warning", "planned-only"}
 EXECUTION_CAUSES = "See the execution's page: it says what was seen and offers the safe ways on."
@@ -106,7 +107,7 @@ def _due_of_execution(one: ExecutionFacts, now: datetime, limits: Limits) -> Ite
         yield Due(Kind.NEEDS_PERSON, where, what, EXECUTION_CAUSES, one.changed_at, one.cause)
     if one.cause in SWITCHES:
         what = f"Execution {one.number} is stopped: {one.reason or one.cause}"
-        action = "An admin releases the switch on the page Policies, once the reason is gone."
+        action = cause_of(one.cause).runbook
         yield Due(Kind.PAUSED_BY_SWITCH, where, what, action, one.changed_at, one.cause)
     if now - one.visited_at > limits.visit:
         what = f"No runner has looked at execution {one.number} for over {limits.visit.seconds} s."
@@ -172,8 +173,7 @@ def _due_of_landing(
 
 
 def _is_cordoned(step: StepFacts, steps: Iterable[StepFacts]) -> bool:
-    handed_over = {
-        one.target for one in steps if one.kind == StepKind.HAND_OVER and one.state == StepState.VERIFIED
-    }
+    opening = (StepKind.HAND_OVER, StepKind.RELEASE)
+    opened = {one.target for one in steps if one.kind in opening and one.state == StepState.VERIFIED}
     is_set = step.state in (StepState.VERIFIED, StepState.COMPENSATING) and bool(step.seen.get("cordoned"))
-    return is_set and step.target not in handed_over
+    return is_set and step.target not in opened

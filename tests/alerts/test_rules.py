@@ -4,8 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from apps.alerts.rules import ClusterFacts, ExecutionFacts, Limits, StepFacts, due_on_cluster
+from apps.alerts.rules import SWITCHES, ClusterFacts, ExecutionFacts, Limits, StepFacts, due_on_cluster
+from apps.executions.permission import CAUSES_OF_BANS
 from apps.executions.states import StepKind, StepState
+from apps.plans.policies import FREEZE, OUTSIDE
 
 NOW = datetime(2031, 5, 4, 12, tzinfo=UTC)
 
@@ -44,6 +46,8 @@ def test_nothing_is_due_on_an_ordinary_day():
     [
         ({"state": "needs_human"}, ["needs-person"]),
         ({"state": "paused", "cause": "failures-in-row"}, ["paused-by-switch"]),
+        ({"state": "paused", "cause": "kill-switch-cluster"}, ["paused-by-switch"]),
+        ({"state": "paused", "cause": "freeze-window"}, []),
         ({"visited_at": ago(61)}, ["not-visited"]),
         ({"visited_at": ago(60)}, []),
         ({"steps": [evicted(61), landing()]}, ["gated-long"]),
@@ -63,10 +67,17 @@ def test_what_is_due(facts, kinds):
     assert due_of(**facts) == kinds
 
 
-def test_a_cordon_is_overdue_until_its_node_is_handed_over():
+def test_whatever_a_person_has_to_lift_is_told():
+    by_themselves = {CAUSES_OF_BANS[kind] for kind in (FREEZE, OUTSIDE)}
+    assert set(CAUSES_OF_BANS.values()) <= SWITCHES | by_themselves
+
+
+@pytest.mark.parametrize("kind", [StepKind.HAND_OVER, StepKind.RELEASE])
+def test_a_cordon_is_overdue_until_its_node_is_opened(kind):
     cordon = StepFacts(StepKind.CORDON_NODE, StepState.VERIFIED, 0, "node b", seen={"cordoned": True})
-    back = StepFacts(StepKind.HAND_OVER, StepState.VERIFIED, 0, "node b")
-    assert due_of(deadline_at=ago(1), steps=[cordon]) == ["cordon-overdue"]
+    back = StepFacts(kind, StepState.VERIFIED, 0, "node b")
+    not_yet = StepFacts(kind, StepState.PENDING, 0, "node b")
+    assert due_of(deadline_at=ago(1), steps=[cordon, not_yet]) == ["cordon-overdue"]
     assert due_of(deadline_at=ago(1), steps=[cordon, back]) == []
     assert due_of(steps=[cordon]) == []
 
