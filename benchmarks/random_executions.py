@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -82,6 +83,9 @@ def main() -> int:
         parser.error("--executions and --lanes are at least 1, --first at least 0")
     if options.lane is not None:
         return run_lane(options)
+    # As Ctrl-C: the lanes, their clusters and their servers end with it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     options.seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     return run_lanes(options)
 

@@ -26,7 +26,7 @@ from apps.planner.verification import check_plan
 from apps.plans import services as plan_services
 from apps.plans.titles import title_of_plan
 from apps.scheduling.certificates import provide_certificates
-from console.embedded import free_port
+from console.embedded import die_with_parent, free_port
 from tests.plans.situations import approve, person
 
 ROOT = Path(__file__).parents[2]
@@ -53,6 +53,7 @@ def steering_webhook(folder: Path, database: str = "") -> Iterator[SimpleNamespa
             "DATABASE_URL": database or database_url(),
             "DJANGO_SETTINGS_MODULE": "console.settings.test",
         },
+        preexec_fn=die_with_parent,
     )
     trust = ssl.create_default_context(cafile=str(files.ca))
     deadline = time.monotonic() + 60

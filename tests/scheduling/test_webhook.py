@@ -20,7 +20,7 @@ from django.utils import timezone
 from apps.executions.models import Execution, Steering, Step
 from apps.executions.states import StepKind
 from apps.scheduling.certificates import provide_certificates
-from console.embedded import free_port
+from console.embedded import die_with_parent, free_port
 from tests.plans.situations import draft, make_cluster, person
 from tests.scheduling.test_admission import review
 
@@ -42,6 +42,7 @@ def webhook(certificates, transactional_db):
         [sys.executable, "manage.py", "serve_steering", "--port", str(port)]
         + ["--cert", str(certificates.certificate), "--key", str(certificates.key)],
         env={**os.environ, "DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "console.settings.test"},
+        preexec_fn=die_with_parent,
     )
     trust = ssl.create_default_context(cafile=str(certificates.ca))
 
