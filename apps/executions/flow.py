@@ -66,7 +66,10 @@ def is_relaying(step: Step) -> bool:
 
 
 def goes_on_relaying(step: Step) -> bool:
-    """What is at work there is watched even while nothing new may begin: the change, or its repair."""
+    """What is at work there is watched even while nothing new may begin: the change, or its repair. The way
+    back is not: a change would take the earlier label for somebody else's."""
+    if step.state == StepState.COMPENSATING:
+        return False
     was_issued = step.issued_at is not None and (step.intent_at is None or step.issued_at >= step.intent_at)
     return is_relaying(step) and (was_issued or _repair_of(step) == "asked")
 

@@ -77,15 +77,16 @@ def look_at_node(context: Context, step: Step) -> Facts:
     on_node = f"spec.nodeName={params['node']}"
     raw = context.gateway.list_objects(PODS, field_selector=on_node, fresh=True)
     picture = build_snapshot("", {NODES: [node], PODS: raw}, context.now.timestamp())
+    labels = read_mig_labels(node)
     users = find_users_of(picture, params)
-    is_unsent = "relabel" not in step.observed.get("sent", [])
-    if is_unsent:
+    could_be_sent = _could_be_sent(step, labels)
+    if could_be_sent:
         users += [pod for pod in _whole_node_victims(context, picture, params) if pod not in users]
     there = [pod for pod in picture.pods_on(params["node"]) if asks_gpu(pod) and not pod.hold]
     deadline = step.deadline_at
     return Facts(
         node,
-        read_mig_labels(node),
+        labels,
         context.now,
         limits,
         is_cordoned=unschedulable(node),
@@ -94,9 +95,15 @@ def look_at_node(context: Context, step: Step) -> Facts:
         users=tuple(sorted(pod.key for pod in users)),
         leaving=all(pod.terminating for pod in users),
         newcomers=tuple(sorted(pod.key for pod in there if pod.uid not in params["known"])),
-        config_changed=why_config_changed(context.gateway.get_object, params) if is_unsent else "",
+        config_changed=why_config_changed(context.gateway.get_object, params) if could_be_sent else "",
         overtime=max((context.now - deadline).total_seconds(), 0.0) if deadline else 0.0,
     )
+
+
+def _could_be_sent(step: Step, labels: MigLabels) -> bool:
+    """For the first time; or again, where nobody knows whether it went out or the node was repaired."""
+    is_first = "relabel" not in step.observed.get("sent", [])
+    return is_first or labels.config == step.params["previous"]
 
 
 def find_users_of(picture: Snapshot, params: Json) -> list[Pod]:

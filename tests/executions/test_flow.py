@@ -1,6 +1,7 @@
 """In which order steps may be looked at, and what is dropped or undone when an execution stops."""
 
 import itertools
+from datetime import UTC, datetime
 
 import pytest
 
@@ -181,6 +182,15 @@ def test_a_node_between_two_layouts_is_told_and_undone_before_its_cordon():
     early.state = StepState.COMPENSATED
     assert not flow.is_relaying(early)
     assert flow.steps_to_undo(Ledger(steps))[0].kind == StepKind.CORDON_NODE
+
+
+def test_a_node_on_its_way_back_is_not_looked_at_as_one_that_is_relaid():
+    one = step(StepKind.RECONFIGURE_MIG, state=StepState.ISSUED, move=0, sent=("relabel",))
+    one.intent_at = one.issued_at = datetime(2026, 1, 1, tzinfo=UTC)
+    assert flow.goes_on_relaying(one)
+    one.state, one.observed["sent"] = StepState.COMPENSATING, ["relabel", "restore"]
+    assert not flow.goes_on_relaying(one)
+    assert flow.is_relaying(one)  # so its execution is not ended by its deadline
 
 
 def test_one_node_is_relaid_alone_until_it_came_out_as_planned_then_a_few_at_once(settings):

@@ -76,6 +76,10 @@ def relabels(stage, name):
     ]
 
 
+def set_configs(stage, text):
+    stage.simulated.ask("PATCH", CONFIGS, {"data": {"config.yaml": text}})
+
+
 def step_on(execution, name):
     found = Step.objects.filter(execution=execution, kind=StepKind.RECONFIGURE_MIG)
     return next(step for step in found if step.params["node"] == name)
@@ -140,6 +144,16 @@ def test_a_wedged_node_is_repaired_alone_and_cut_again_after_that(stage_with, se
     with pytest.raises(WrongState):
         repair_nodes(execution_id=execution.pk, actor=stage.operator)
 
+    set_configs(
+        stage, config_text(GPU_5.replace("1g.10gb", "2g.20gb").replace("gpu5-2g.20gb", "gpu5-1g.10gb"))
+    )
+    services.resume(execution_id=execution.pk, actor=stage.operator)
+    assert carry(execution).state == ExecutionState.NEEDS_HUMAN, stage.told(execution)
+    assert "says something else now" in step_on(execution, "mig-a").reason
+    assert relabels(stage, "mig-a") == ["gpu5-1g.10gb", "all-disabled"]
+
+    set_configs(stage, config_text(GPU_5))
+    time.sleep(1.5)  # the kubelets' sync, 60 s there
     services.resume(execution_id=execution.pk, actor=stage.operator)
     assert carry(execution).state == ExecutionState.SUCCEEDED, stage.told(execution)
     assert relabels(stage, "mig-a") == ["gpu5-1g.10gb", "all-disabled", "gpu5-1g.10gb"]
