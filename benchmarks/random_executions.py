@@ -64,7 +64,9 @@ class Result:
     reason: str = ""
     seconds: float = 0.0
     kills: int = 0
+    sleeps: int = 0
     faults: dict[str, int] = field(default_factory=dict)
+    steps: dict[str, int] = field(default_factory=dict)
     decisions: list[str] = field(default_factory=list)
     explained: list[str] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
@@ -162,19 +164,28 @@ def _tell(one: Result) -> None:
 def _sum_up(results: list[Result], options: argparse.Namespace, seconds: float) -> int:
     outcomes = Counter(one.outcome for one in results)
     faults: Counter[str] = Counter()
+    steps: Counter[str] = Counter()
     for one in results:
         faults += Counter(one.faults)
+        steps += Counter(one.steps)
     violations = sum(len(one.violations) for one in results)
     print(f"\nseed {options.seed}: {len(results)} executions in {seconds:.0f} s")
     print("outcomes   " + ", ".join(f"{name} {n}" for name, n in outcomes.most_common()))
     print(f"stopped    {sum(bool(one.explained) for one in results)} stood still and said why")
     print(f"faults     {sum(faults.values())}: " + ", ".join(f"{k} {n}" for k, n in faults.most_common()))
     print(f"kills      {sum(one.kills for one in results)} worker processes, by SIGKILL")
+    print(f"sleeps     {sum(one.sleeps for one in results)} workers stopped past their lease, then woken")
+    print("decisions  " + ", ".join(f"{k} {n}" for k, n in _decisions(results).most_common()))
+    print("steps sent " + ", ".join(f"{k} {n}" for k, n in steps.most_common()))
     print(f"violations {violations}")
     for one in results:
         if one.violations:
             print(f"  again: --seed {options.seed} --first {one.number} --executions 1")
     return int(violations > 0)
+
+
+def _decisions(results: list[Result]) -> Counter[str]:
+    return Counter(what for one in results for what in one.decisions)
 
 
 @contextmanager

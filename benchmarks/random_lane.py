@@ -7,13 +7,16 @@ Not in here: the command and its sums (random_executions), clusters and faults (
 from __future__ import annotations
 
 import random
+import signal
 import time
 import urllib.error
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
@@ -175,6 +178,8 @@ class Run:
         self.result.outcome = str(self._state())
         self.result.reason = Execution.objects.get(pk=self.execution.pk).state_reason
         self.result.faults = dict(self.trouble.done)
+        sent = Step.objects.filter(execution=self.execution, intent_at__isnull=False)
+        self.result.steps = dict(Counter(sent.values_list("kind", flat=True)))
         self._judge()
         self.result.seconds = time.monotonic() - began
         return self.result
@@ -203,8 +208,10 @@ class Run:
                 self.trouble.strike()
             elif what < 0.85:
                 self._kill_one()
-            elif what < 0.9:
+            elif what < 0.88:
                 self._cut_connections()
+            elif what < 0.91:
+                self._let_one_sleep()
             else:
                 self._decide(self.draw.choice(["pause", "resume", "cancel", "roll_back"]))
 
@@ -229,6 +236,22 @@ class Run:
             worker = self.workers.pop(self.draw.randrange(len(self.workers)))
             self._kill(worker)
             self.result.kills += 1
+
+    def _let_one_sleep(self) -> None:
+        """As a machine that was suspended: its lease runs out, others take over, it wakes and goes on."""
+        if not self.workers:
+            return
+        sleeper = self.workers.pop(self.draw.randrange(len(self.workers)))
+        sleeper.send(signal.SIGSTOP)
+        try:
+            limit = time.monotonic() + settings.EXECUTION_LEASE_SECONDS + 1
+            while time.monotonic() < limit:
+                self._keep_workers()
+                time.sleep(0.1)
+        finally:
+            sleeper.send(signal.SIGCONT)
+        self.workers.append(sleeper)
+        self.result.sleeps += 1
 
     def _kill(self, worker: Worker) -> None:
         """Its lease runs out by itself, after the time that any request of it may still take."""

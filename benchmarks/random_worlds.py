@@ -133,6 +133,7 @@ class Trouble:
             (self._own_object_gone, 2),
             (self._nomination_lost, 1),
             (self._machine, 1),
+            (self._switch, 1),
         ]
         if self.kind == "mig":
             kinds.append((self._mig, 6))
@@ -245,6 +246,14 @@ class Trouble:
         name = self.draw.choice(["dead-kubelet", "sick-gpu", "gpu-lost"])
         self.ask("POST", "/_sim/faults", {"name": name, "node": self.draw.choice(self._nodes())})
         return name
+
+    def _switch(self) -> str:
+        """The kill switch that stands in the cluster; whoever heals it lifts it."""
+        path = "/api/v1/namespaces/gpu-defrag/configmaps"
+        body = {"metadata": {"name": "kill-switch"}, "data": {"stop": "true", "reason": "drawn"}}
+        self.ask("POST", path, body)
+        self.undo.append(lambda: self.ask("DELETE", f"{path}/kill-switch"))
+        return "kill switch in the cluster"
 
     def _mig(self) -> str:
         name = self.draw.choice(MIG_FAULTS)

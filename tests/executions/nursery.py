@@ -40,8 +40,12 @@ class Worker:
         return None
 
     def kill(self) -> None:
+        self.send(signal.SIGKILL)
+
+    def send(self, what: signal.Signals) -> None:
+        """Nothing happens where it is gone already."""
         with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
+            os.kill(self.pid, what)
 
     def wait(self, seconds: float = 20) -> None:
         deadline = time.monotonic() + seconds
