@@ -11,6 +11,7 @@ from apps.alerts.api import AlertViewSet
 from apps.clusters.api import ClusterViewSet, SnapshotViewSet
 from apps.clusters.node_api import GpuViewSet, NodeViewSet
 from apps.executions.api import ExecutionViewSet
+from apps.executions.holdings_api import HoldingsViewSet
 from apps.executions.trust_api import PreflightViewSet, ShadowViewSet
 from apps.fragmentation.api import FragmentationViewSet
 from apps.pending.api import PendingViewSet
@@ -47,6 +48,7 @@ router.register("executions", ExecutionViewSet)
 router.register("policies", PolicyViewSet, basename="policy")
 router.register("preflights", PreflightViewSet, basename="preflight")
 router.register("shadow", ShadowViewSet, basename="shadow")
+router.register("holdings", HoldingsViewSet, basename="holdings")
 router.register("alerts", AlertViewSet)
 router.register("audit", AuditViewSet)
 router.register("tokens", TokenViewSet)

@@ -75,6 +75,7 @@ TAGS = {
     "plans": "Ask for, propose, revise, reject, withdraw. Approving takes a person in the browser.",
     "executions": "Start an approved plan; pause, resume, cancel, roll back; steps and events.",
     "policies": "Windows, budgets and protections.",
+    "holdings": "What of ours is in each cluster now: cordons, taints, gates, holds, steering.",
     "audit": "The ledger, for auditors.",
     "tokens": "API tokens: listed here, made and revoked in the browser's session.",
     "events": "Server-Sent Events.",
@@ -85,9 +86,9 @@ EVENTS = {
         "operationId": "events",
         "description": (
             "Server-Sent Events. The event's name is its topic (snapshot, heartbeat, fragmentation, grid, "
-            "plan, policy, execution, preflight); its data is JSON with the cluster's name and the ids that "
-            "changed. Only a hint to read again. A comment comes every 15 seconds. The stream ends with the "
-            "session or the token."
+            "plan, policy, execution, preflight, holdings); its data is JSON with the cluster's name and the "
+            "ids that changed. Only a hint to read again. A comment comes every 15 seconds. The stream ends "
+            "with the session or the token."
         ),
         "tags": ["events"],
         "parameters": [

@@ -24,6 +24,8 @@ SCHEDULE: dict[str, dict[str, Any]] = {
     "look whether clusters can be trusted with plans": _every(30, "apps.executions.tasks.examine_clusters"),
     "predict for clusters in shadow": _every(60, "apps.executions.tasks.follow_shadow_clusters"),
     "look at the kill switches in clusters": _every(15, "apps.executions.tasks.look_at_kill_switches"),
+    "look at what is held in clusters": _every(15, "apps.executions.tasks.look_at_all_holdings"),
+    "release everything where it was ordered": _every(15, "apps.executions.tasks.work_on_releases"),
     "look for trouble": _every(10, "apps.alerts.tasks.look_for_trouble"),
     "carry executions forward": _every(5, "apps.executions.tasks.reconcile_executions"),
 }

@@ -1,8 +1,8 @@
 """Tells pages that something changed, through Redis. A hint only: what is true stands in the rows.
 
 Topics: "snapshot", "heartbeat", "fragmentation", "grid", "plan", "search", "policy", "execution",
-"preflight", "alert". Nothing waits for a notice and nobody minds a lost one, so a Redis that is away is
-logged and no more.
+"preflight", "alert", "holdings". Nothing waits for a notice and nobody minds a lost one, so a Redis that
+is away is logged and no more.
 """
 
 from __future__ import annotations

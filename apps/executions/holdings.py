@@ -2,20 +2,25 @@
 
 Read from fresh LISTs and joined with this database: what an open execution has is `ours`, what is left of one
 that has ended `left over`, and what this database does not know (another console's, an older database's) is
-`unknown`. Looks only; nothing is taken away here.
+`unknown`. A kind that the credential may not list is told, and the others are read. Looks only; nothing is
+taken away here, and nothing kept (`held.looking` does).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
+
+from django.conf import settings
 
 from apps.clusters.gateways import open_gateway
 from apps.clusters.models import Cluster
 from apps.executions import names
+from apps.executions.cluster_preflight.rights import named_rights
 from apps.executions.models import Execution
 from apps.executions.objects import STANDING
 from apps.executions.sightings import (
@@ -32,16 +37,16 @@ from apps.executions.sightings import (
     tolerations,
 )
 from apps.executions.states import TERMINAL
-from apps.kube.errors import NotFound
+from apps.kube.errors import Forbidden, NotFound
 from apps.kube.gateway import NAMESPACES, NODES, PODS, PRIORITY_CLASSES, STEERINGS, WEBHOOKS, Gateway, Kind
 
 Json = dict[str, Any]
 OURS, LEFT_OVER, UNKNOWN, KEPT = "ours", "left over", "unknown", "stays"
 KINDS = (
-    (NAMESPACES, "namespace"),
-    (PRIORITY_CLASSES, "priority class"),
-    (WEBHOOKS, "steering configuration"),
-    (STEERINGS, "steering object"),
+    (NAMESPACES, "namespace", "namespaces of ours"),
+    (PRIORITY_CLASSES, "priority class", "priority classes of ours"),
+    (WEBHOOKS, "steering configuration", "steering configurations"),
+    (STEERINGS, "steering object", "steering objects"),
 )
 """Whole objects that we make beside holds; all carry our label."""
 
@@ -66,35 +71,72 @@ class Held:
     execution: int | None = None
 
 
-def holdings_of(cluster: Cluster) -> list[Held]:
-    """By fresh LISTs. Raises ConnectionFailed and KubeError."""
+@dataclass
+class Reading:
+    """unread: a sentence for each kind that the credential may not list, so of which nothing is known."""
+
+    held: list[Held] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+
+
+def holdings_of(cluster: Cluster) -> Reading:
+    """By fresh LISTs. Raises ConnectionFailed, and KubeError where the cluster does not answer."""
     gateway = open_gateway(cluster)
     try:
-        found = list(read_holdings(gateway))
+        found = read_holdings(gateway)
     finally:
         gateway.close()
-    return join_executions(found, cluster)
+    return Reading(join_executions(found.held, cluster), found.unread)
 
 
-def read_holdings(gateway: Gateway) -> Iterator[Held]:
+def read_holdings(gateway: Gateway) -> Reading:
     """What carries one of our names, whoever put it there. Two LISTs of everything, the rest by our label."""
-    nodes, _ = gateway.list_reduced(NODES, _traces_on(traces_on_node))
-    pods, _ = gateway.list_reduced(PODS, _traces_on(traces_on_pod))
-    for traces in (*nodes, *pods):
-        yield from traces
-    for kind, what in KINDS:
-        for thing in _labelled(gateway, kind):
+    reading = Reading()
+    for kind, look, words in CARRIERS:
+        for traces in _if_allowed(kind, words, reading, partial(_carried, gateway, kind, look)):
+            reading.held += traces
+    for kind, what, words in KINDS:
+        for thing in _if_allowed(kind, words, reading, partial(list_labelled, gateway, kind)):
             owned = label(thing, names.OWNED)
-            yield Held(what, name(thing), owned, since=_since(thing), deadline=_deadline(thing))
+            held = Held(what, name(thing), owned, since=_since(thing), deadline=_deadline(thing))
+            reading.held.append(held)
+    return reading
+
+
+def _if_allowed(kind: Kind, words: str, reading: Reading, ask: Callable[[], list[Any]]) -> list[Any]:
+    try:
+        return ask()
+    except Forbidden:
+        reading.unread.append(_lacking(kind, words))
+        return []
+
+
+def _lacking(kind: Kind, words: str) -> str:
+    """What is not seen, which right is missing, and which file grants it."""
+    resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
+    granted = {(one.verb, one.group, one.resource): one.file for one in reversed(named_rights())}
+    file = granted.get(("list", kind.group, kind.plural))
+    todo = f": kubectl apply -f deploy/rbac/{file}" if file else ""
+    return f"{words[:1].upper()}{words[1:]} are not seen: the right to list {resource} is missing{todo}"
 
 
 def join_executions(found: Iterable[Held], cluster: Cluster) -> list[Held]:
     """Tell each trace's execution, if this database has one of that number and mark on that cluster."""
-    known = {
-        names.owned_value(row.pk, row.created_at): row
-        for row in Execution.objects.filter(plan__cluster=cluster)
-    }
-    return sorted((_join(one, known.get(one.owned)) for one in found), key=lambda one: (one.where, one.what))
+    told = list(found)
+    numbers = {int(number) for one in told if (number := one.owned.partition("-")[0]).isdecimal()}
+    rows = Execution.objects.filter(plan__cluster=cluster, pk__in={one for one in numbers if one < 2**63})
+    known = {names.owned_value(row.pk, row.created_at): row for row in rows}
+    return sorted((_join(one, known.get(one.owned)) for one in told), key=lambda one: (one.where, one.what))
+
+
+def held_to_dict(held: Held) -> Json:
+    """As it is kept in a row; times as RFC 3339 text or null."""
+    return {key: one.isoformat() if isinstance(one, datetime) else one for key, one in asdict(held).items()}
+
+
+def held_from_dict(kept: Json) -> Held:
+    since, deadline = (moment(str(kept.get(key) or "")) for key in ("since", "deadline"))
+    return Held(**kept | {"since": since, "deadline": deadline})
 
 
 def _join(held: Held, row: Execution | None) -> Held:
@@ -108,8 +150,8 @@ def _join(held: Held, row: Execution | None) -> Held:
     return Held(**facts | {"standing": standing, "execution": row.pk, "deadline": deadline})
 
 
-def _traces_on(look: Callable[[Json], Iterator[Held]]) -> Callable[[Json], list[Held]]:
-    return lambda thing: list(look(thing))
+def _carried(gateway: Gateway, kind: Kind, look: Callable[[Json], Iterator[Held]]) -> list[list[Held]]:
+    return gateway.list_reduced(kind, lambda thing: list(look(thing)))[0]
 
 
 def traces_on_node(node: Json) -> Iterator[Held]:
@@ -142,9 +184,18 @@ def traces_on_pod(pod: Json) -> Iterator[Held]:
             yield Held("toleration", where, detail=f"{names.HELD}={one.get('value', '')}", since=since)
 
 
-def _labelled(gateway: Gateway, kind: Kind) -> list[Json]:
+CARRIERS: tuple[tuple[Kind, Callable[[Json], Iterator[Held]], str], ...] = (
+    (NODES, traces_on_node, "cordons and taints of nodes"),
+    (PODS, traces_on_pod, "holds, gates and tolerations of pods"),
+)
+"""Objects of others that our traces are found on."""
+
+
+def list_labelled(gateway: Gateway, kind: Kind) -> list[Json]:
+    """Raises KubeError. Our own kind is asked for in the one namespace that deploy/rbac grants."""
+    space = settings.STEERING_NAMESPACE if kind.namespaced else None
     try:
-        return gateway.list_objects(kind, label_selector=names.OWNED).objects
+        return gateway.list_objects(kind, namespace=space, label_selector=names.OWNED).objects
     except NotFound:
         return []  # a cluster that lacks our own kind holds none of it
 

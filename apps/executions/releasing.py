@@ -22,7 +22,15 @@ from apps.clusters.gateways import open_gateway
 from apps.clusters.models import Cluster
 from apps.executions import names
 from apps.executions.errors import WrongState
-from apps.executions.holdings import OURS, UNKNOWN, Held, join_executions, traces_on_node, traces_on_pod
+from apps.executions.holdings import (
+    OURS,
+    UNKNOWN,
+    Held,
+    join_executions,
+    list_labelled,
+    traces_on_node,
+    traces_on_pod,
+)
 from apps.executions.mig_labels import read_mig_labels
 from apps.executions.models import Execution, Steering
 from apps.executions.objects import free_node_patch, ungate
@@ -222,9 +230,7 @@ def _only(found: tuple[Held, ...], what: str) -> tuple[Held, ...]:
 
 def _labelled(gateway: Gateway, kind: Kind, what: str, outcome: Outcome) -> list[Json]:
     try:
-        return gateway.list_objects(kind, label_selector=names.OWNED).objects
-    except NotFound:
-        return []  # a cluster that lacks our own kind holds none of it
+        return list_labelled(gateway, kind)
     except Forbidden as error:
         outcome.left[f"every {what}"] = f"this credential may not look: {error}"
         return []

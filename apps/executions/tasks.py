@@ -12,6 +12,7 @@ from apps.clusters.queries import active_clusters
 from apps.executions import queries, runner
 from apps.executions.cluster_preflight import keeping
 from apps.executions.cluster_switch import look_at_switch
+from apps.executions.held import looking, releases
 from apps.executions.owner_notices import tell_owners
 from apps.executions.preflight import run_dry_runs
 from apps.executions.shadow.comparing import compare_open
@@ -90,6 +91,32 @@ def examine_clusters() -> None:
     """The timer's half of `examine_cluster`."""
     for cluster_id in keeping.due_clusters():
         keeping.look_if_due(cluster_id)
+
+
+@shared_task
+def look_at_holdings(cluster_id: int) -> None:
+    """What of ours is in one cluster, if it is due or was asked for."""
+    looking.look_if_due(cluster_id)
+
+
+@shared_task
+def look_at_all_holdings() -> None:
+    """The timer's half of `look_at_holdings`."""
+    for cluster_id in looking.due_clusters():
+        looking.look_if_due(cluster_id)
+
+
+@shared_task(soft_time_limit=600, time_limit=660)
+def work_on_release(release_id: int) -> None:
+    """Release everything of ours in a cluster, or find out what that would be."""
+    releases.work_on_release(release_id)
+
+
+@shared_task(soft_time_limit=600, time_limit=660)
+def work_on_releases() -> None:
+    """The timer's half of `work_on_release`."""
+    for release_id in releases.due_releases():
+        releases.work_on_release(release_id)
 
 
 @shared_task(soft_time_limit=600, time_limit=660)

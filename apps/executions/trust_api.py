@@ -34,7 +34,7 @@ from apps.executions.trust_serializers import (
 )
 
 
-class _OfClusters(GenericViewSet):
+class OfClusters(GenericViewSet):
     queryset = Cluster.objects.none()
     lookup_field = "name"
     lookup_value_regex = r"[-a-zA-Z0-9_]{1,63}"
@@ -45,7 +45,7 @@ class _OfClusters(GenericViewSet):
         return visible_clusters(self.request.user)
 
 
-class PreflightViewSet(_OfClusters):
+class PreflightViewSet(OfClusters):
     """What can be carried out on the clusters that you see, by the cluster's name."""
 
     serializer_class = PreflightSerializer
@@ -72,7 +72,7 @@ class PreflightViewSet(_OfClusters):
         return Response(_told(cluster), status=status.HTTP_202_ACCEPTED)
 
 
-class ShadowViewSet(_OfClusters):
+class ShadowViewSet(OfClusters):
     """What would have been on clusters in shadow: plans that were made and compared, never started."""
 
     serializer_class = ShadowSerializer

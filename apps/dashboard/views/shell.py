@@ -268,7 +268,7 @@ def _navigation(
                 ),
             ),
             Section("Deciding", (link("Plans", "plans", name),)),
-            Section("Acting", (link("Executions", "executions", name),)),
+            Section("Acting", (link("Executions", "executions", name), link("Held now", "held", name))),
         ]
     governing = [link("Alerts", "alerts"), link("Clusters", "clusters")]
     if accounts.clusters_visible_to(request.user, Action.AUDIT):

@@ -28,8 +28,12 @@ PURPOSES = {
         "reading the settings of other schedulers",
         "What these do to a workload that loses a pod is not known; their pods are planned only anyway.",
     ),
+    "holdings.yaml": (
+        "finding all that is held",
+        "Steering configurations that were left behind are neither shown nor released.",
+    ),
 }
-OPTIONAL = ("mig.yaml", "trust.yaml")
+OPTIONAL = ("mig.yaml", "trust.yaml", "holdings.yaml")
 TOLD_AT_MOST = 12
 EVICTION = "pods/eviction"
 USUAL_NAMESPACE = "gpu-defrag"

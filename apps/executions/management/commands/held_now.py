@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from argparse import SUPPRESS
-from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -13,7 +12,7 @@ from apps.clusters.errors import ConnectionFailed
 from apps.clusters.models import Cluster
 from apps.clusters.queries import active_clusters
 from apps.executions import ledger
-from apps.executions.holdings import Held, holdings_of
+from apps.executions.holdings import Held, Reading, held_to_dict, holdings_of
 from apps.kube.errors import KubeError
 from apps.planner.plain import one_line, visible_lines
 
@@ -29,11 +28,14 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         found = [(cluster, _look(cluster)) for cluster in _chosen(options["cluster"])]
         if options["json"]:
-            answer = [{"cluster": cluster.name, "held": _as_json(held)} for cluster, held in found]
+            answer = [
+                {"cluster": cluster.name, "held": _as_json(reading.held), "unread": reading.unread}
+                for cluster, reading in found
+            ]
             self.stdout.write(json.dumps(answer, default=str))
         else:
-            for cluster, held in found:
-                self.stdout.write(visible_lines(_as_text(cluster, held)))
+            for cluster, reading in found:
+                self.stdout.write(visible_lines(_as_text(cluster, reading)))
 
 
 def _chosen(wanted: str | None) -> list[Cluster]:
@@ -46,7 +48,7 @@ def _chosen(wanted: str | None) -> list[Cluster]:
     return [cluster]
 
 
-def _look(cluster: Cluster) -> list[Held]:
+def _look(cluster: Cluster) -> Reading:
     try:
         return holdings_of(cluster)
     except (ConnectionFailed, KubeError) as error:
@@ -57,9 +59,7 @@ def _as_json(held: list[Held]) -> list[dict[str, Any]]:
     now = ledger.database_time()
     return [
         {
-            **asdict(one),
-            "since": one.since.isoformat() if one.since else None,
-            "deadline": one.deadline.isoformat() if one.deadline else None,
+            **held_to_dict(one),
             "age_seconds": int((now - one.since).total_seconds()) if one.since else None,
             "is_overdue": one.deadline is not None and one.deadline < now,
         }
@@ -67,14 +67,15 @@ def _as_json(held: list[Held]) -> list[dict[str, Any]]:
     ]
 
 
-def _as_text(cluster: Cluster, held: list[Held]) -> str:
+def _as_text(cluster: Cluster, reading: Reading) -> str:
     now = ledger.database_time()
-    told = [f"{cluster.name}: {len(held)} held"]
-    for one in held:
+    told = [f"{cluster.name}: {len(reading.held)} held"]
+    for one in reading.held:
         until = f", until {one.deadline:%Y-%m-%d %H:%M} UTC" if one.deadline else ""
         late = " (overdue)" if one.deadline and one.deadline < now else ""
         owner = f"execution {one.execution}" if one.execution else one.owned or "no owner told"
         told.append(
             f"  {one.what} on {one.where}: {one.standing}, {owner}{until}{late} {one.detail}".rstrip()
         )
+    told += [f"  {sentence}" for sentence in reading.unread]
     return "\n".join(told)
