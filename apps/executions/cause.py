@@ -44,3 +44,5 @@ AGAIN = (Way.RESUME, Way.CANCEL, Way.ROLL_BACK)
 GIVE_UP = (Way.CANCEL, Way.ROLL_BACK, Way.RESUME)
 """The plan does not fit any more; resuming only helps who has put it right by hand."""
 BY_ITSELF = (Way.WAIT, Way.CANCEL, Way.ROLL_BACK)
+LEFT = (Way.ROLL_BACK, Way.SETTLE)
+"""What is being given back stands still: try once more, or tell that it was dealt with."""

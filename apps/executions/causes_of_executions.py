@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apps.executions.cause import AGAIN, BY_ITSELF, Cause, Way
+from apps.executions.cause import AGAIN, BY_ITSELF, LEFT, Cause, Way
 
 OF_EXECUTIONS = (
     Cause(
@@ -86,6 +86,32 @@ OF_EXECUTIONS = (
         "Ready ones than it needs, so it does not work.",
         "See why the missing member does not start. Then cancel or roll back once more, which closes this.",
         (Way.CANCEL, Way.ROLL_BACK),
+    ),
+    Cause(
+        "undo-refused",
+        "Giving back is refused again and again",
+        "The execution is being stopped, and the cluster answers what it sends for that with the same error. "
+        "What is still held stands beside it.",
+        "Mend what the answer names (a right taken away, an admission policy), then roll back again. Or take "
+        "away by hand what is still held, and tell that you have dealt with it.",
+        LEFT,
+    ),
+    Cause(
+        "undo-unreachable",
+        "The cluster does not answer while things are given back",
+        "The execution is being stopped, and nobody could be asked until its deadline. Nothing can be said "
+        "of the cluster; what is still held stands beside it by the ledger.",
+        "When it answers again, roll back again: everything is looked at anew, nothing is done twice. If the "
+        "cluster is gone for good, tell that you have dealt with it.",
+        LEFT,
+    ),
+    Cause(
+        "cluster-closed",
+        "There is no way into the cluster",
+        "Its credential is missing or cannot be read here, so nothing can be looked at or sent.",
+        "Give the cluster a credential again (its page), then resume or roll back: everything is looked at "
+        "anew.",
+        AGAIN,
     ),
     Cause(
         "execution-deadline",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from apps.executions.cause import AGAIN, BY_ITSELF, Cause, Way
+from apps.executions.cause import AGAIN, BY_ITSELF, LEFT, Cause, Way
 
 BACK = (Way.ROLL_BACK, Way.RESUME, Way.CANCEL)
-LEFT = (Way.ROLL_BACK, Way.SETTLE)
 
 OF_MIG = (
     Cause(

@@ -192,17 +192,22 @@ def record_failure(
     *,
     counts: bool,
     retry_after: float | None,
+    seconds: float,
     was_refused: bool = False,
 ) -> int:
     """A look or a request failed. Returns how often in a row it did (only what `counts`).
 
-    was_refused: the cluster answered that what was sent last did not happen, so it no longer counts as sent.
+    seconds: how long giving back may go on failing before a person is told; a step that goes forward
+    has its deadline from its first effect or wait. was_refused: the cluster answered that what was sent last
+    did not happen, so it no longer counts as sent.
     """
     with _locked(lease, step) as (execution, row, now):
         tries = row.observed.get("tries", 0) + 1 if row.reason == message else 1
         pause = retry_after or BACKOFF_SECONDS[min(tries, len(BACKOFF_SECONDS)) - 1]
         row.retry_at = now + timedelta(seconds=pause)
         _take_back(row, was_refused)
+        if row.state == StepState.COMPENSATING:
+            row.deadline_at = row.deadline_at or now + timedelta(seconds=seconds)
         failures = row.observed.get("failures", 0) + (1 if counts else 0)
         row.observed |= {"tries": tries, "failures": failures, "crashes": 0}
         if row.reason != message:

@@ -19,13 +19,14 @@ from apps.clusters.errors import ConnectionFailed
 from apps.clusters.gateways import open_gateway
 from apps.executions import ledger, locks, names, queries
 from apps.executions.blueprint import draft_steps
+from apps.executions.closed_doors import face_closed_door
 from apps.executions.context import Context, read_place
 from apps.executions.errors import HeldByPolicy, LostLease, WrongState
 from apps.executions.flow import Ledger, is_finished, is_relaying, steps_to_run
 from apps.executions.leased_gateway import LeasedGateway
 from apps.executions.models import Execution
 from apps.executions.openings import begin_running
-from apps.executions.outlook import as_sentence, tell_outlook
+from apps.executions.outlook import tell_outlook
 from apps.executions.permission import keep_to_policy
 from apps.executions.preflight import examine
 from apps.executions.request_log import RequestLog
@@ -66,25 +67,10 @@ def advance(execution_id: int, *, seconds: float | None = None, stays: bool = Fa
         log.warning("left to another runner", execution=execution_id, reason=str(error))
     except ConnectionFailed as error:
         log.warning("the cluster cannot be opened", execution=execution_id, reason=str(error))
-        _end_untouched(lease, str(error))
+        face_closed_door(lease, _load(lease), str(error))
     finally:
         locks.release(lease)
     return True
-
-
-def _end_untouched(lease: locks.Lease, reason: str) -> None:
-    """Without any way into the cluster an execution that has no steps yet can still end."""
-    execution = _load(lease)
-    ends = {
-        State.QUEUED: State.FAILED,
-        State.PREFLIGHT: State.FAILED,
-        State.CANCELLING: State.CANCELLED,
-        State.ROLLING_BACK: State.ROLLED_BACK,
-    }
-    if execution.state in ends and not execution.steps.exists():
-        ended = ends[State(execution.state)]
-        words = f"{as_sentence(execution.state_reason)} Nothing was touched. {reason}"
-        ledger.move_execution(lease, ended, words.strip(), cause="cluster-unreadable")
 
 
 def _visit(lease: locks.Lease, limit: float, *, stays: bool) -> None:

@@ -19,6 +19,7 @@ from apps.executions import ledger, permission
 from apps.executions.errors import InUse, WrongState
 from apps.executions.models import Claim, Execution, Step
 from apps.executions.states import TERMINAL, ExecutionState, StepState
+from apps.executions.ways import steps_to_settle
 from apps.planner.plan import Plan as PlannerPlan
 from apps.plans import queries as plans
 from apps.plans import services as plan_services
@@ -100,7 +101,7 @@ def _change(execution_id: int, actor: User, target: ExecutionState, reason: str)
     elif target == execution.state == ExecutionState.PAUSED and not execution.is_frozen:
         raise WrongState(f"execution {execution_id} is paused already, until somebody resumes it")
     elif target in (ExecutionState.CANCELLING, ExecutionState.ROLLING_BACK):
-        _look_afresh(execution, (StepState.COMPENSATING,))
+        _look_back_afresh(execution)
     execution.is_frozen = False
     words = f"{actor.get_username()}: {reason}" if reason else f"by {actor.get_username()}"
     cause = CAUSES_OF_WISHES.get(target, "")
@@ -118,7 +119,7 @@ def cancel_from_server(*, execution_id: int, reason: str) -> None:
     ending = {ExecutionState.CANCELLING, ExecutionState.ROLLING_BACK, *TERMINAL}
     if execution.state in ending:
         return
-    _look_afresh(execution, (StepState.COMPENSATING,))
+    _look_back_afresh(execution)
     execution.is_frozen = False
     words, now = f"from the server's command line: {reason}", ledger.database_time()
     cause = CAUSES_OF_WISHES[ExecutionState.CANCELLING]
@@ -136,9 +137,20 @@ def _require_stopped(execution: Execution) -> None:
         )
 
 
-def _look_afresh(execution: Execution, states: Collection[StepState]) -> None:
-    """Steps that waited for a person are looked at again, with their whole time ahead of them."""
-    for step in Step.objects.select_for_update(no_key=True).filter(execution=execution, state__in=states):
+def _look_back_afresh(execution: Execution) -> None:
+    """What is being given back, and evictions of which nobody could tell whether they went out."""
+    _look_afresh(execution, (StepState.COMPENSATING,))
+    given_up = [step for step in execution.steps.all() if step in steps_to_settle([step])]
+    _look_afresh(execution, STANDING, among=[step.pk for step in given_up])
+
+
+def _look_afresh(
+    execution: Execution, states: Collection[StepState], *, among: Collection[int] | None = None
+) -> None:
+    """Steps that waited for a person are looked at again, with their whole time ahead of them. among: their
+    keys, all if None."""
+    rows = Step.objects.select_for_update(no_key=True).filter(execution=execution, state__in=states)
+    for step in rows if among is None else rows.filter(pk__in=among):
         step.deadline_at = None
         step.retry_at = None
         step.observed |= {"needs_person": False, "failures": 0, "crashes": 0}

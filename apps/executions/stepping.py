@@ -18,10 +18,12 @@ from apps.executions.budget_waits import wait_for_budget
 from apps.executions.context import Context, is_late, step_seconds
 from apps.executions.decisions import Decision, Verdict, blocked, stop
 from apps.executions.errors import ExecutionError
+from apps.executions.giving_up import give_up
 from apps.executions.models import Step
 from apps.executions.request_log import attribute_to
 from apps.executions.states import ExecutionState, StepState
 from apps.executions.step_modules import module_of
+from apps.executions.stops import list_held
 from apps.kube import errors as kube
 
 log = structlog.get_logger(__name__)
@@ -97,6 +99,8 @@ def settle_eviction(context: Context, step: Step, *, drop: bool) -> bool:
 
     drop: give the eviction up if it did not go out.
     """
+    if step.retry_at is not None and step.retry_at > context.now:
+        return False
     module = module_of(step)
     decision = _look(context, step, lambda facts: module.decide(step, facts, late=False))
     if decision is None:
@@ -236,17 +240,18 @@ def _fail(context: Context, step: Step, error: Exception, *, was_refused: bool =
         message,
         counts=not passing,
         retry_after=error.retry_after if isinstance(error, kube.KubeError) else None,
+        seconds=step_seconds(step.kind),
         was_refused=was_refused,
     )
-    is_undoing = context.execution.state in (ExecutionState.CANCELLING, ExecutionState.ROLLING_BACK)
-    if failures >= settings.EXECUTION_FAILURES_BEFORE_PAUSE and not is_undoing:
+    step.refresh_from_db()
+    is_refused = failures >= settings.EXECUTION_FAILURES_BEFORE_PAUSE
+    is_silent = passing and is_late(step, context.now)
+    if not is_refused and not is_silent:
+        return
+    if context.execution.state in (ExecutionState.CANCELLING, ExecutionState.ROLLING_BACK):
+        held = list_held(context.execution, context.steps)
+        _record(context, step, give_up(step, message, held, is_refused=is_refused))
+    if is_refused:
         raise Unreliable(f"{step.target}: {message}")
-    if passing and is_late(step, context.now) and not is_undoing:
-        step.refresh_from_db()
-        _record(
-            context,
-            step,
-            stop(
-                f"The deadline of this step has passed. {message}", "See the cluster.", cause="step-deadline"
-            ),
-        )
+    words = f"The deadline of this step has passed. {message}"
+    _record(context, step, stop(words, "See the cluster.", cause="step-deadline"))

@@ -6,6 +6,10 @@ at once: gated pods are freed unpinned. An eviction cannot be undone, and the ou
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from django.conf import settings
+
 from apps.executions import ledger
 from apps.executions.context import Context
 from apps.executions.flow import (
@@ -17,11 +21,13 @@ from apps.executions.flow import (
     steps_to_land,
     steps_to_undo,
 )
-from apps.executions.models import Step
+from apps.executions.locks import Lease
+from apps.executions.models import Execution, Step
 from apps.executions.outlook import as_sentence, tell_outlook
 from apps.executions.states import ExecutionState, StepKind, StepState
 from apps.executions.stepping import NeedsPerson, advance_each, reload, settle_eviction, undo_step
-from apps.executions.whole_gangs import is_settling, tell_broken_gangs
+from apps.executions.whole_gangs import has_been_over, is_settling, tell_broken_gangs
+from apps.kube.errors import KubeError
 
 
 def land(context: Context) -> bool:
@@ -47,12 +53,19 @@ def cancel(context: Context) -> bool:
         if land(context):
             return True
     except NeedsPerson:
+        if any(_stands_unsettled(step) for step in reload(context).steps):
+            raise
         return True  # that step is dropped on the next turn: nobody is asked twice
     book = Ledger(context.steps)
     _drop(context, steps_to_drop(book, keep_landing=True))
     if steps_to_land(book) or preemptions_to_settle(book):
         return False
     return _undo_last(reload(context))
+
+
+def _stands_unsettled(step: Step) -> bool:
+    """Nobody can tell whether that pod was evicted, so nothing may go by either."""
+    return is_unsettled(step) and bool(step.observed.get("needs_person"))
 
 
 def roll_back(context: Context) -> bool:
@@ -78,16 +91,21 @@ def _undo_last(context: Context) -> bool:
         ledger.record_undo(context.lease, step)
     if fresh:
         return True
-    due = [step for step in steps if step.retry_at is None or step.retry_at <= context.now]
-    during = (context.execution.state,)
-    waits, moved = None, False
+    open_steps = [step for step in steps if not step.observed.get("needs_person")]
+    due = [step for step in open_steps if step.retry_at is None or step.retry_at <= context.now]
+    during, moved = (context.execution.state,), False
+    standing = [step for step in steps if step not in open_steps]
     for step in due:
         try:
             moved |= undo_step(context, step, during=during)
-        except NeedsPerson as error:
-            waits = error  # the others are undone all the same
-    if waits is not None and not moved:
-        raise waits
+        except NeedsPerson:
+            standing.append(step)  # the others are undone all the same
+    others = [step for step in open_steps if step not in standing]
+    is_tried_again = any(step.retry_at is not None and step.retry_at > context.now for step in others)
+    if standing and not moved and not is_tried_again:
+        first = standing[0]
+        first.refresh_from_db()
+        raise NeedsPerson(first.reason, first.observed["cause"])
     return moved
 
 
@@ -95,14 +113,19 @@ def _close(context: Context) -> bool:
     """False while it waits: of a gang that it left short a person is told before it ends."""
     told = _tell_of_gangs(context)
     if told is None:
-        _end(context)
+        end_stopped(context.lease, context.execution, context.steps)
     return told is None or told
 
 
 def _tell_of_gangs(context: Context) -> bool | None:
     """None if it may end, False while replacements may still come, True once a person is told."""
     execution = context.execution
-    broken = [] if execution.outcome.get("gangs_told") else tell_broken_gangs(context)
+    try:
+        broken = [] if execution.outcome.get("gangs_told") else tell_broken_gangs(context)
+    except KubeError as error:
+        if not has_been_over(context.steps, context, settings.EXECUTION_STEP_SECONDS):
+            raise
+        broken = [f"Whether a gang was left short cannot be looked at: {error}"]
     if not broken:
         return None
     if is_settling(context.steps, context):
@@ -115,23 +138,29 @@ def _tell_of_gangs(context: Context) -> bool | None:
     return True
 
 
-def _end(context: Context) -> None:
-    execution = context.execution
+def end_stopped(lease: Lease, execution: Execution, steps: Sequence[Step]) -> None:
+    """Nothing is left to give back: say what stays as it is now."""
     kinds = (StepKind.EVICT_POD, StepKind.PREEMPT_POD)
-    gone = [step for step in context.steps if step.kind in kinds]
+    gone = [step for step in steps if step.kind in kinds]
     moved = [step.params["pod"] for step in gone if step.state == StepState.VERIFIED]
     words = f"Evicted, which cannot be undone: {len(moved)}." if moved else "No pod was moved."
-    kept = [step.params["node"] for step in context.steps if _keeps_layout(step)]
+    unknown = [step.params["pod"] for step in gone if step.observed.get("settled")]
+    if unknown:
+        words += f" Nobody could look whether {', '.join(unknown)} was evicted: a person dealt with it."
+    kept = [step.params["node"] for step in steps if _keeps_layout(step)]
     if kept:
         words += f" The MIG layout of {', '.join(kept)} stays as it is now."
-    outlook = tell_outlook(execution, is_touched=bool(moved or kept))
+    outlook = tell_outlook(execution, is_touched=bool(moved or kept or unknown))
     cause = execution.cause or "stopped-by-person"
     is_cancelled = execution.state == ExecutionState.CANCELLING
     ended = ExecutionState.CANCELLED if is_cancelled else ExecutionState.ROLLED_BACK
-    words = f"{words} Holds, gates, taints and cordons of ours are released. {outlook}"
+    by_hand = [step.target for step in steps if step.observed.get("settled") and step not in gone]
+    released = "Holds, gates, taints and cordons of ours are released"
+    released += f", but for what a person dealt with: {', '.join(by_hand)}." if by_hand else "."
+    words = f"{words} {released} {outlook}"
     reason = f"{as_sentence(execution.state_reason)} {words}"
-    outcome = {**execution.outcome, "not_undone": moved, "layouts_kept": kept}
-    ledger.move_execution(context.lease, ended, reason.strip(), outcome=outcome, cause=cause)
+    outcome = {**execution.outcome, "not_undone": moved, "not_known": unknown, "layouts_kept": kept}
+    ledger.move_execution(lease, ended, reason.strip(), outcome=outcome, cause=cause)
 
 
 def _keeps_layout(step: Step) -> bool:

@@ -8,11 +8,14 @@ from collections.abc import Sequence
 from django.utils import timezone
 
 from apps.executions.cause import Way
+from apps.executions.flow import is_unsettled
 from apps.executions.models import Execution, Step
 from apps.executions.states import ALLOWED, TERMINAL, ExecutionState, StepKind, StepState
 from apps.plans.models import Plan
 from apps.plans.states import PlanState
 
+REFUSED, SILENT = "undo-refused", "undo-unreachable"
+"""Causes of a stop of an execution that is being stopped itself: see `giving_up`."""
 UNDONE = (StepState.COMPENSATING, StepState.COMPENSATED)
 
 
@@ -35,10 +38,15 @@ def ways_on(execution: Execution, steps: Sequence[Step]) -> tuple[Way, ...]:
 
 
 def steps_to_settle(steps: Sequence[Step]) -> list[Step]:
-    """Steps whose traces could not be taken back and that wait for a person."""
-    return [
-        step for step in steps if step.state == StepState.COMPENSATING and step.observed.get("needs_person")
-    ]
+    """Steps whose traces could not be taken back and that wait for a person; and evictions of which nobody
+    could look, while everything is given back, whether they went out."""
+    return [step for step in steps if step.observed.get("needs_person") and _is_given_up(step)]
+
+
+def _is_given_up(step: Step) -> bool:
+    if step.state == StepState.COMPENSATING:
+        return True
+    return is_unsettled(step) and step.observed.get("cause") in (REFUSED, SILENT)
 
 
 def why_not_again(plan: Plan) -> str:

@@ -42,9 +42,13 @@ def tell_broken_gangs(context: Context) -> list[str]:
 
 def is_settling(steps: Sequence[Step], context: Context) -> bool:
     """Whether replacements may still come by themselves: so long it is not said that a gang is short."""
+    return not has_been_over(steps, context, settings.EXECUTION_REPLACEMENT_SECONDS)
+
+
+def has_been_over(steps: Sequence[Step], context: Context, seconds: float) -> bool:
+    """For so long nothing has ended any more."""
     ended = [step.finished_at for step in steps if step.finished_at is not None]
-    patience = timedelta(seconds=settings.EXECUTION_REPLACEMENT_SECONDS)
-    return bool(ended) and context.now < max(ended) + patience
+    return not ended or context.now >= max(ended) + timedelta(seconds=seconds)
 
 
 def _was_evicted(step: Step) -> bool:
