@@ -6,6 +6,7 @@ Only the mapping lives here; who asked and what happens next does not.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,19 @@ from apps.kube import errors
 from apps.kube.connection import Answer, Request
 
 LONGEST_MESSAGE = 600
+NOT_SERVED = "404 page not found"
+"""Of an API server about an address that it does not have, such as that of a kind nobody defined."""
+PROXY = "Is there a proxy in front of the API server?"
+_HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def read_json(text: bytes) -> Any:
+    """The value, without what no database stores: the character NUL, which annotations and messages may hold
+    (also as JSON within JSON), and halves of surrogate pairs. Raises ValueError, RecursionError."""
+    found = json.loads(text.replace(b"\\u0000", b"\\ufffd"))
+    if _HALF_CHARACTER.search(text):
+        found = json.loads(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"))
+    return found
 
 
 def read_object(answer: Answer, request: Request) -> dict[str, Any]:
@@ -20,20 +34,43 @@ def read_object(answer: Answer, request: Request) -> dict[str, Any]:
     if not 200 <= answer.status < 300:
         raise error_of(answer, request)
     try:
-        found = json.loads(answer.body)
+        found = read_json(answer.body)
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         raise errors.ServerFailed(
-            f"{request.words}: the answer is no JSON object. Is there a proxy in front of the API server?",
-            status=answer.status,
+            f"{request.words}: the answer is no JSON object. {PROXY}", status=answer.status
         )
+    return found
+
+
+def read_named(answer: Answer, request: Request, name: str) -> dict[str, Any]:
+    """The object of that name. An answer about anything else tells nothing of it: ServerFailed."""
+    found = read_object(answer, request)
+    metadata = found.get("metadata")
+    if not isinstance(metadata, dict) or metadata.get("name") != name:
+        raise errors.ServerFailed(
+            f"{request.words}: the answer is not the object that was asked for. {PROXY}", status=answer.status
+        )
+    return found
+
+
+def read_page(answer: Answer, request: Request) -> dict[str, Any]:
+    """A page of a list. An answer without items is none: it would read as "there is nothing"."""
+    found = read_object(answer, request)
+    if not isinstance(found.get("items", ""), list | None):
+        raise errors.ServerFailed(f"{request.words}: the answer is no list. {PROXY}", status=answer.status)
     return found
 
 
 def error_of(answer: Answer, request: Request) -> errors.KubeError:
     """The error for an answer outside 200 to 299."""
     status = _status_body(answer.body)
+    if answer.status == 404 and not _is_of_server(status, request):
+        # Of a proxy that has lost its way: what it cannot find may be there.
+        return errors.ServerFailed(
+            f"{request.words}: {_message(404, status)}, which is no API server's word. {PROXY}", status=404
+        )
     return error_of_status(answer.status, status, request, headers=answer.headers)
 
 
@@ -46,6 +83,13 @@ def error_of_status(
     if kind is errors.Unauthorized:
         message += " — the credential is refused: register the cluster again with a valid one."
     return kind(message, status=code, retry_after=_retry_after(status, headers or {}))
+
+
+def _is_of_server(status: Mapping[str, Any], request: Request) -> bool:
+    """A Status object; or its plain words about an address outside the core API, which is always served."""
+    if status.get("kind") == "Status":
+        return True
+    return status.get("message") == NOT_SERVED and not request.path.startswith("/api/")
 
 
 def _class_of(code: int, status: Mapping[str, Any], request: Request) -> type[errors.KubeError]:
@@ -96,9 +140,9 @@ def _fields(status: Mapping[str, Any]) -> str:
 
 def _status_body(body: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(body)
+        found = read_json(body)
     except (ValueError, RecursionError):
-        return {"message": body[:LONGEST_MESSAGE].decode("utf-8", "replace").strip()}
+        return {"message": body[:LONGEST_MESSAGE].decode("utf-8", "replace").replace("\0", "\ufffd").strip()}
     return found if isinstance(found, dict) else {}
 
 

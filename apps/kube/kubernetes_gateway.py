@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 import urllib3
 
 from apps.kube import errors
-from apps.kube.answers import error_of, read_object
+from apps.kube.answers import error_of, read_named, read_object, read_page
 from apps.kube.connection import MERGE_PATCH, STRATEGIC_PATCH, Answer, Connection, Request
 from apps.kube.event_body import event_body
 from apps.kube.eviction_body import eviction
@@ -152,7 +152,7 @@ class KubernetesGateway:
         self._identity.prove()
         request = Request("GET", object_path(kind, name, namespace=namespace))
         try:
-            return read_object(self._ask(request), request)
+            return read_named(self._ask(request), request, name)
         except errors.NotFound:
             return None
 
@@ -272,7 +272,7 @@ class KubernetesGateway:
         query = {**query, "limit": str(PAGE)}
         while True:
             request = Request("GET", path, query)
-            page = read_object(self._ask(request), request)
+            page = read_page(self._ask(request), request)
             found = page.get("items")
             objects += [
                 reduce(raw) for raw in (found if isinstance(found, list) else ()) if isinstance(raw, dict)

@@ -6,7 +6,6 @@ that something may have been missed, so it is an error and never skipped.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from http.client import HTTPException
@@ -14,7 +13,7 @@ from http.client import HTTPException
 import urllib3
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
-from apps.kube.answers import error_of_status
+from apps.kube.answers import error_of_status, read_json
 from apps.kube.connection import Request
 from apps.kube.errors import BrokenStream
 from apps.kube.gateway import WatchEvent
@@ -61,7 +60,7 @@ def _read_piece(response: urllib3.BaseHTTPResponse, request: Request) -> bytes:
 
 def _event(line: bytes, request: Request) -> WatchEvent:
     try:
-        found = json.loads(line)
+        found = read_json(line)
     except (ValueError, RecursionError) as error:
         raise BrokenStream(f"{request.words}: a line of the watch is no JSON.") from error
     if not isinstance(found, dict) or not isinstance(found.get("object"), dict):

@@ -43,14 +43,14 @@ def test_whoever_has_kubectl_stops_an_execution_and_a_person_goes_on_once_it_is_
     limit_to(stage, "reader.yaml", "executor.yaml")
     execution, plan = stage.start()
     carry_until(execution, lambda: has_sent(execution, StepKind.HOLD_TARGET, "create_hold"))
-    body = {"metadata": {"name": "kill-switch"}, "data": {"stop": "true", "reason": "storage migration"}}
+    body = {"metadata": {"name": "kill-switch"}, "data": {"stop": "true", "reason": "storage\0migration"}}
     stage.simulated.ask("POST", MAPS, body)
     written = {one["path"] for one in stage.requests() if one["method"] != "GET"}
     visit(execution)
     assert {one["path"] for one in stage.requests() if one["method"] != "GET"} == written
     assert (execution.state, execution.cause) == (State.PAUSED, "kill-switch-cluster")
-    assert execution.state_reason == "Paused by the kill switch in the cluster (storage migration)."
-    with pytest.raises(HeldByPolicy, match="kill switch in sim itself .* storage migration"):
+    assert execution.state_reason == "Paused by the kill switch in the cluster (storage\ufffdmigration)."
+    with pytest.raises(HeldByPolicy, match="kill switch in sim itself .* storage.migration"):
         services.resume(execution_id=execution.pk, actor=stage.operator)
     client.force_login(stage.operator)
     for name in ("policies", "preflight"):
