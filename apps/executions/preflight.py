@@ -35,16 +35,13 @@ from apps.executions.dry_runs import (
     store_dry_runs,
     tell_whole_plan,
 )
+from apps.executions.leased_gateway import LOOK_SECONDS
 from apps.executions.mig_preflight import examine_layouts
 from apps.executions.models import DryRun
 from apps.executions.pictures import NEEDED, take_picture
 from apps.kube import errors
-from apps.kube.gateway import (
-    DEPLOYMENTS,
-    Gateway,
-    Json,
-    Kind,
-)
+from apps.kube.gateway import DEPLOYMENTS, JOBS, NAMESPACES, NODES, PODS, Gateway, Json, Kind
+from apps.kube.live_view import LiveView, StaleView
 from apps.kube.object_store import KeptObject, list_kept
 from apps.planner.movability import MovabilityRules
 from apps.planner.plan import Plan
@@ -60,6 +57,9 @@ from apps.plans.policies import policy_of, what_forbids
 SAFE_UID = re.compile(r"[0-9A-Za-z-]{1,64}")
 SAFE_NAME = re.compile(r"[0-9a-z]([0-9a-z.-]{0,251}[0-9a-z])?")
 HIGHEST_USER_PRIORITY = 1_000_000_000
+ASKED_AGAIN = (NAMESPACES, JOBS)
+"""Lists of the picture that checks look into as well."""
+FOLLOWED_LATER = (NODES, PODS, NAMESPACES)
 LIVELY = (*NEEDED, DEPLOYMENTS)
 """Read again right before the first effect; what else a picture holds is taken from a moment ago."""
 
@@ -98,9 +98,9 @@ CHECKS: tuple[Check, ...] = (
 of the cluster than the picture reads it through `Look.listed`."""
 
 
-def examine(version: PlanVersion, gateway: Gateway) -> Findings:
+def examine(version: PlanVersion, gateway: Gateway, view: LiveView | None = None) -> Findings:
     """Validate, simulate, validate again. Raises KubeError where the cluster cannot be read (then nothing is
-    known, and nothing begins)."""
+    known, and nothing begins). view: whose streams, begun for the second look, the steps go on with."""
     if digest(version.body) != version.digest:
         nothing = Snapshot(version.plan.cluster.name, 0.0)
         return Findings(nothing, refusals=("The stored plan is not the one that was approved.",))
@@ -113,7 +113,7 @@ def examine(version: PlanVersion, gateway: Gateway) -> Findings:
     found = _simulate(look)
     if found.changes or found.refusals:
         return found
-    again = take_look(version, gateway, known=lists)
+    again = take_look(version, gateway, known=lists, view=view)
     changes = _what_changed(again, look.picture) or tuple(check_plan(again.picture, again.plan))
     refusals = tuple(as_refusals(again, run_checks(again)))
     return replace(found, picture=again.picture, changes=changes, refusals=refusals)
@@ -125,20 +125,39 @@ def take_look(
     *,
     keep: dict[Kind, list[KeptObject]] | None = None,
     known: Mapping[Kind, list[KeptObject]] | None = None,
+    view: LiveView | None = None,
 ) -> Look:
-    """keep: filled with the lists of kinds that seldom change. known: such lists of a moment ago."""
+    """keep: filled with the lists of kinds that seldom change, or are not there. known: such lists of a
+    moment ago. view: its streams begin with a list made now; that is taken instead of another one."""
     now = ledger.database_time()
+    read: dict[Kind, list[KeptObject]] = {}
 
     def listed(kind: Kind) -> list[KeptObject]:
         if known is not None and kind in known:
             return known[kind]
-        found = list_kept(gateway, kind)
+        try:
+            found = _list_now(gateway, kind, view)
+        except errors.NotFound:
+            if keep is not None and kind not in LIVELY:
+                keep[kind] = []
+            raise
         if keep is not None and kind not in LIVELY:
             keep[kind] = found
+        if kind in ASKED_AGAIN:
+            read[kind] = found
         return found
 
     picture = take_picture(listed, cluster=version.plan.cluster.name, taken_at=now.timestamp())
-    return Look(version, plans.open_plan(version), picture, gateway, now)
+    return Look(version, plans.open_plan(version), picture, gateway, now, read)
+
+
+def _list_now(gateway: Gateway, kind: Kind, view: LiveView | None) -> list[KeptObject]:
+    if view is not None and kind in FOLLOWED_LATER:
+        try:
+            return view.list_kept(kind, within=LOOK_SECONDS)
+        except StaleView:
+            pass
+    return list_kept(gateway, kind)
 
 
 def run_checks(look: Look) -> list[Objection]:

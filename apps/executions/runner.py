@@ -37,7 +37,6 @@ from apps.executions.undoing import cancel, roll_back
 from apps.executions.verifying import verify_outcome
 from apps.executions.watched import Sight, open_sight
 from apps.kube.errors import KubeError
-from apps.kube.gateway import Gateway
 from apps.plans import queries as plans
 from apps.plans import services as plan_services
 from apps.plans.states import PlanState
@@ -127,7 +126,7 @@ def _turn(lease: locks.Lease, execution: Execution, sight: Sight) -> bool:
     if kept is not None:
         return kept
     if execution.state in (State.QUEUED, State.PREFLIGHT):
-        return _prepare(lease, execution, sight.gateway)
+        return _prepare(lease, execution, sight)
     now = ledger.database_time()
     steps = list(execution.steps.all())
     overdue = execution.deadline_at is not None and now > execution.deadline_at
@@ -169,7 +168,7 @@ def _stand_still(context: Context, target: ExecutionState, reason: str, cause: s
     return False
 
 
-def _prepare(lease: locks.Lease, execution: Execution, gateway: Gateway) -> bool:
+def _prepare(lease: locks.Lease, execution: Execution, sight: Sight) -> bool:
     if execution.state == State.QUEUED:
         ledger.move_execution(lease, State.PREFLIGHT, "looking whether everything is as it was approved")
         return True
@@ -186,7 +185,7 @@ def _prepare(lease: locks.Lease, execution: Execution, gateway: Gateway) -> bool
         )
         return True
     try:
-        found = examine(execution.version, gateway)
+        found = examine(execution.version, sight.gateway, sight.view)
     except KubeError as error:
         return _fail_closed(lease, execution, str(error))
     if found.changes or found.refusals:

@@ -21,6 +21,7 @@ from apps.executions import names
 from apps.executions.sightings import annotation
 from apps.kube.errors import Forbidden, NotFound
 from apps.kube.gateway import BINDINGS, POLICIES, STEERINGS, WEBHOOKS, Gateway, Json, Kind
+from apps.kube.own_rights import OwnRights
 
 EXPECTED = "1"
 """What the standing policy says of itself (deploy/admission/steering.yaml)."""
@@ -50,12 +51,12 @@ class Choice:
 BEST_EFFORT_WORDS = "Best effort: the replacement is not steered and can land on another node"
 
 
-def choose_form(gateway: Gateway) -> Choice:
+def choose_form(gateway: Gateway, rights: OwnRights) -> Choice:
     """Asks the cluster; changes nothing. Raises KubeError where it cannot be asked."""
-    no_policy = _why_no_policy(gateway)
+    no_policy = _why_no_policy(gateway, rights)
     if not no_policy:
         return Choice(Form.PARAMETER)
-    no_webhook = _why_no_webhook(gateway)
+    no_webhook = _why_no_webhook(rights)
     if not no_webhook:
         return Choice(Form.WEBHOOK, no_policy)
     return Choice(Form.BEST_EFFORT, f"{no_webhook} {no_policy}")
@@ -81,14 +82,15 @@ def why_not_steered(choice: Choice, told: Sequence[str]) -> str:
     )
 
 
-def _why_no_policy(gateway: Gateway) -> str:
+def _why_no_policy(gateway: Gateway, rights: OwnRights) -> str:
     where = "(deploy/admission/steering.yaml, docs/connecting.md)"
-    policy, binding = _read(gateway, POLICIES), _read(gateway, BINDINGS)
+    policy = _read(gateway, POLICIES)
+    binding = _read(gateway, BINDINGS) if policy is not None else None
     if policy is None or binding is None:
         return f"The standing steering policy is not installed, or may not be read {where}."
     if annotation(policy, names.FORM) != EXPECTED or not _is_bound(binding):
         return f"The standing steering policy is of another release {where}."
-    missing = _missing(gateway, STEERINGS, settings.STEERING_NAMESPACE)
+    missing = _missing(rights, STEERINGS, settings.STEERING_NAMESPACE)
     if missing:
         return missing
     try:
@@ -113,15 +115,15 @@ def _read(gateway: Gateway, kind: Kind) -> Json | None:
         return None
 
 
-def _why_no_webhook(gateway: Gateway) -> str:
+def _why_no_webhook(rights: OwnRights) -> str:
     if not settings.STEERING_URL:
         return "The steering webhook has no address (STEERING_URL)."
-    return _missing(gateway, WEBHOOKS, verbs=(*VERBS, "watch"))  # the live view follows them
+    return _missing(rights, WEBHOOKS, verbs=(*VERBS, "watch"))  # the live view follows them
 
 
 VERBS = ("get", "create", "delete")
 
 
-def _missing(gateway: Gateway, kind: Kind, namespace: str = "", *, verbs: tuple[str, ...] = VERBS) -> str:
-    lacking = [verb for verb in verbs if not gateway.may(verb, kind, namespace=namespace)]
+def _missing(rights: OwnRights, kind: Kind, namespace: str = "", *, verbs: tuple[str, ...] = VERBS) -> str:
+    lacking = [verb for verb in verbs if not rights.may(verb, kind, namespace=namespace)]
     return f"The console's credential may not {' or '.join(lacking)} {kind.plural}." if lacking else ""

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from apps.kube.reviews import Rules
 
 Json = dict[str, Any]
 Kept = TypeVar("Kept")
@@ -193,6 +196,10 @@ class Gateway(Protocol):
         self, verb: str, kind: Kind, *, namespace: str = "", subresource: str = "", name: str = ""
     ) -> bool:
         """SelfSubjectAccessReview. name: of one object, for rights that are granted for that one alone."""
+
+    def own_rules(self, namespace: str) -> Rules:
+        """SelfSubjectRulesReview: all that the credential may in a namespace, as far as the server can list
+        it. Whoever asks more than one question goes by `own_rights.OwnRights`."""
 
     def record_event(self, involved: Mapping[str, str], *, reason: str, message: str) -> None:
         """An Event on an owner's object, so that people hear of it."""

@@ -23,6 +23,7 @@ from apps.kube.gateway import EVENTS, NAMESPACES, PODS, Json, Kept, Kind, Object
 from apps.kube.identity import Identity
 from apps.kube.kubeconfig import Credentials
 from apps.kube.paths import dry, object_path, selectors
+from apps.kube.reviews import ACCESS, RULES, Rules, access_review, is_allowed, read_rules, rules_review
 from apps.kube.sent import Observer, tell
 from apps.kube.streams import read_events
 
@@ -216,23 +217,11 @@ class KubernetesGateway:
     def may(
         self, verb: str, kind: Kind, *, namespace: str = "", subresource: str = "", name: str = ""
     ) -> bool:
-        attributes = {
-            "verb": verb,
-            "group": kind.group,
-            "version": kind.version,
-            "resource": kind.plural,
-            "subresource": subresource,
-            "namespace": namespace,
-            "name": name,
-        }
-        body = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": {key: value for key, value in attributes.items() if value}},
-        }
-        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-        review = self._write(Request("POST", path, {}, body))
-        return (review.get("status") or {}).get("allowed") is True
+        body = access_review(verb, kind, namespace=namespace, subresource=subresource, name=name)
+        return is_allowed(self.create_object(ACCESS, body))
+
+    def own_rules(self, namespace: str) -> Rules:
+        return read_rules(self.create_object(RULES, rules_review(namespace)))
 
     def record_event(self, involved: Mapping[str, str], *, reason: str, message: str) -> None:
         """involved: kind, apiVersion, name, uid and (unless cluster-scoped) namespace."""

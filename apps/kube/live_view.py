@@ -157,6 +157,13 @@ class LiveView:
         found = store.find_all(mark) if mark else store.objects()
         return [one.open() for one in found]
 
+    def list_kept(self, kind: Kind, *, within: float) -> list[KeptObject]:
+        """All of a kind, from a stream that gave a sign of life within so many seconds. Raises StaleView."""
+        store = self._store_of(kind, None)
+        if self.age(kind) > within or any(other == kind for other, _ in [*self._doubts]):
+            raise StaleView
+        return store.objects()
+
     def age(self, kind: Kind, namespace: str | None = None) -> float:
         """Seconds since the kind's stream last gave a sign of life; infinity where it cannot be relied on."""
         stream = self._streams.get(self._scope_of(kind, namespace))
@@ -169,12 +176,8 @@ class LiveView:
         key = (namespace or "", name)
         self._doubts.pop((kind, key), None)
         stream = self._streams.get(self._scope_of(kind, namespace))
-        if stream is None:
-            return
-        if found is None:
-            stream[1].forget(key)
-        else:
-            stream[1].apply(WatchEvent("MODIFIED", found))
+        if stream is not None:
+            stream[1].forget(key) if found is None else stream[1].apply(WatchEvent("MODIFIED", found))
 
     # --- what was written ---
 
@@ -192,8 +195,8 @@ class LiveView:
     def wait(self, seconds: float) -> bool:
         """Sleep until something happens that is worth a look, at most so long. True if something did."""
         with self._news:
-            self._news.wait_for(lambda: self._is_awake, timeout=seconds)
-            was_awake, self._is_awake = self._is_awake, False
+            was_awake = self._news.wait_for(lambda: self._is_awake, timeout=seconds)
+            self._is_awake = False
         return was_awake
 
     def wake(self) -> None:

@@ -17,6 +17,7 @@ from apps.executions import runner, services
 from apps.executions.preflight import examine, run_dry_runs
 from apps.executions.states import ExecutionState
 from apps.kube.kubernetes_gateway import KubernetesGateway
+from apps.kube.reviews import RULES
 from apps.kube.watching import ClusterWatch
 from tests.cluster_fixtures import wait_until
 from tests.executions.mig_clusters import idle_node
@@ -29,6 +30,7 @@ FOLDER = Path(__file__).parents[2] / "deploy" / "rbac"
 GIVEN_TO_EVERYBODY = {
     ("get", "/version"),
     ("create", "authorization.k8s.io/selfsubjectaccessreviews"),
+    ("create", "authorization.k8s.io/selfsubjectrulesreviews"),
 }
 """By Kubernetes' own roles system:public-info-viewer and system:basic-user."""
 
@@ -83,7 +85,7 @@ def limit_to(stage, *files):
 
 def add_token(stage, token, granted):
     allowed = [[one.verb, one.resource.partition("/")[2], one.namespace or "*"] for one in granted]
-    allowed.append(["create", "selfsubjectaccessreviews"])
+    allowed += [["create", "selfsubjectaccessreviews"], ["create", "selfsubjectrulesreviews"]]
     user = "system:serviceaccount:gpu-defrag:gpu-defrag-console"
     stage.simulated.ask("POST", "/_sim/tokens", {"token": token, "user": user, "allowed": allowed})
 
@@ -167,6 +169,8 @@ def test_an_execution_needs_exactly_what_the_executor_is_granted(stage):
     carry(execution)
     assert execution.state == ExecutionState.SUCCEEDED, stage.told(execution)
     assert stage.traces() == []
+    # Two looks of the preflight, each with what is granted everywhere and what in our own namespace.
+    assert [one["path"].rpartition("/")[2] for one in stage.requests("POST", "reviews")] == [RULES.plural] * 4
 
     granted = rights("reader.yaml", "executor.yaml")
     assert uncovered(stage, granted) == []

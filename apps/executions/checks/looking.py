@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -10,6 +10,8 @@ from functools import cached_property
 from apps.executions.steering_forms import Choice, choose_form
 from apps.kube.errors import NotFound
 from apps.kube.gateway import Gateway, Json, Kind
+from apps.kube.object_store import KeptObject
+from apps.kube.own_rights import OwnRights
 from apps.planner.inventory import Pod, Workload
 from apps.planner.movability import MovabilityRules
 from apps.planner.plan import Move, Plan, Preemption
@@ -34,13 +36,14 @@ class Objection:
 @dataclass(frozen=True)
 class Look:
     """One look at the cluster. picture: from LISTs made now. rules: with the plan's waivers in force. now:
-    the database's clock."""
+    the database's clock. read: such lists as checks ask for again."""
 
     version: PlanVersion
     plan: Plan
     picture: Snapshot
     gateway: Gateway
     now: datetime
+    read: Mapping[Kind, Sequence[KeptObject]] = field(default_factory=dict)
     _listed: dict[Kind, list[Json]] = field(default_factory=dict)
 
     @cached_property
@@ -61,7 +64,12 @@ class Look:
     @cached_property
     def steering(self) -> Choice:
         """How replacements are steered here; asked of the cluster once. Raises KubeError."""
-        return choose_form(self.gateway)
+        return choose_form(self.gateway, self.rights)
+
+    @cached_property
+    def rights(self) -> OwnRights:
+        """What our credential may, as of this look."""
+        return OwnRights(self.gateway)
 
     def owner_of(self, pod: Pod) -> Workload | None:
         return self.picture.workloads.get(pod.workload)
@@ -74,8 +82,10 @@ class Look:
         return f"{kind} {pod.namespace}/{self.picture.workload_name(pod)}"
 
     def listed(self, kind: Kind) -> list[Json]:
-        """All objects of a kind as the API gives them, read once; none where the cluster lacks the kind.
-        Raises KubeError."""
+        """All objects of a kind as the API gives them, read once (what the picture was made from without what
+        `kube.trimming` leaves out); none where the cluster lacks the kind. Raises KubeError."""
+        if kind not in self._listed and kind in self.read:
+            self._listed[kind] = [one.open() for one in self.read[kind]]
         if kind not in self._listed:
             try:
                 self._listed[kind] = self.gateway.list_objects(kind).objects

@@ -1,6 +1,8 @@
 """Whether the credential has every right that carrying a plan out takes, asked before anything is touched.
 
-What steering takes depends on its form: `steering`."""
+What steering takes depends on its form: `steering`. Asked anew at each look, in one request per namespace
+where the cluster can list what it grants (`kube.own_rights`).
+"""
 
 from __future__ import annotations
 
@@ -29,6 +31,6 @@ def check_rights(look: Look) -> Iterator[Objection]:
         ("list", AUTOSCALERS, "", ""),
     ]
     for verb, kind, sub, namespace in needed:
-        if not look.gateway.may(verb, kind, subresource=sub, namespace=namespace):
+        if not look.rights.may(verb, kind, subresource=sub, namespace=namespace):
             what = f"{kind.plural}{'/' + sub if sub else ''}"
             yield Objection(f"The console's credential may not {verb} {what}.")

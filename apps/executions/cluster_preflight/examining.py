@@ -26,6 +26,7 @@ from apps.executions.cluster_switch import Seen, look_through
 from apps.executions.other_schedulers.settings import OtherSchedulers, Program, read_programs, read_settings
 from apps.kube.errors import Forbidden
 from apps.kube.gateway import DAEMONSETS, DEPLOYMENTS, Gateway
+from apps.kube.own_rights import OwnRights
 from apps.planner.snapshot import Snapshot
 from apps.telemetry import queries as telemetry
 
@@ -68,7 +69,7 @@ def take_sight(cluster: Cluster, gateway: Gateway) -> Sight:
     row = clusters.latest_snapshot(cluster)
     picture = clusters.open_snapshot(row) if row is not None else None
     programs, unread = _read_programs(gateway)
-    rights = named_rights()
+    rights, allowed = named_rights(), OwnRights(gateway)
     source = telemetry.source_of(cluster)
     return Sight(
         version=gateway.version(),
@@ -76,10 +77,10 @@ def take_sight(cluster: Cluster, gateway: Gateway) -> Sight:
         programs=tuple(programs),
         unread=tuple(unread),
         settings=read_settings(gateway, programs),
-        steering=find_way(gateway),
+        steering=find_way(gateway, allowed),
         manager=_read_manager(gateway, picture),
         rights=tuple(rights),
-        missing=tuple(find_missing(rights, gateway.may)),
+        missing=tuple(find_missing(rights, allowed.may)),
         measured=(source is not None, source.error if source is not None else ""),
         switch=look_through(gateway),
     )

@@ -93,7 +93,7 @@ def _ours(name: str) -> str:
 
 
 def find_missing(rights: Sequence[Right], may: Callable[..., bool]) -> list[Right]:
-    """may: as `Gateway.may`. One request for each right. Raises KubeError."""
+    """may: as `Gateway.may`. Raises KubeError."""
     return [
         right
         for right in rights

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from apps.executions.cluster_preflight.lines import Line, Standing
 from apps.executions.steering_forms import Form, choose_form
 from apps.kube.gateway import Gateway
+from apps.kube.own_rights import OwnRights
 
 SUBJECT = "Steering"
 POLICY, WEBHOOK, NONE = str(Form.PARAMETER), str(Form.WEBHOOK), str(Form.BEST_EFFORT)
@@ -26,9 +27,9 @@ class Way:
     why: str = ""
 
 
-def find_way(gateway: Gateway) -> Way:
+def find_way(gateway: Gateway, rights: OwnRights) -> Way:
     """As the preflight of a plan chooses it. Raises KubeError where the cluster does not answer."""
-    choice = choose_form(gateway)
+    choice = choose_form(gateway, rights)
     return Way(str(choice.form), choice.why)
 
 

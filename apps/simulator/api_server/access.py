@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -9,6 +10,8 @@ from typing import Any
 
 from apps.simulator.api_server.statuses import ApiError, unauthorized
 
+PATTERN = re.compile(r"[?\[]|[^*]\*|\*[^*/]")
+"""More of a pattern than RBAC has: it knows "*" and "*/scale"."""
 Rule = tuple[str, ...]  # verb, resource ("pods", "pods/eviction", "*"), and a namespace if it matters
 
 
@@ -27,6 +30,15 @@ class User:
         if self.allowed is None:
             return True
         return any(_covers(rule, verb, resource, namespace) for rule in self.allowed)
+
+    def granted_in(self, namespace: str) -> tuple[list[tuple[str, str]], bool]:
+        """(verb, resource) of all that is granted there, and whether that is the whole truth: what is denied
+        and what goes by a pattern cannot be listed, as the rules of a webhook cannot on a real server."""
+        if self.allowed is None:
+            return [("*", "*")], not self.denied
+        there = [rule for rule in self.allowed if all(fnmatchcase(namespace, one) for one in rule[2:3])]
+        listable = [rule for rule in there if not any(PATTERN.search(part) for part in rule[:2])]
+        return [(rule[0], rule[1]) for rule in listable], not self.denied and len(listable) == len(there)
 
 
 NOBODY_DENIED: tuple[Rule, ...] = (("*", "*"),)

@@ -107,10 +107,9 @@ async def review(cluster: Cluster, call: Call) -> Answer:
         return Answer(201, encode({**head, "status": {"userInfo": info}}))
     spec = body.get("spec") or {}
     if kind.plural == "selfsubjectrulesreviews":
-        rules = [{"verbs": [r[0]], "apiGroups": ["*"], "resources": [r[1]]} for r in call.user.allowed or ()]
-        if call.user.allowed is None:
-            rules = [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]
-        status = {"resourceRules": rules, "nonResourceRules": [], "incomplete": bool(call.user.denied)}
+        granted, is_complete = call.user.granted_in(str(spec.get("namespace", "")))
+        rules = [{"verbs": [verb], "apiGroups": ["*"], "resources": [what]} for verb, what in granted]
+        status = {"resourceRules": rules, "nonResourceRules": [], "incomplete": not is_complete}
         return Answer(201, encode({**head, "spec": spec, "status": status}))
     asked = spec.get("resourceAttributes")
     if asked is None:
