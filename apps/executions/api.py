@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any, cast
 
 import django_filters
@@ -20,14 +21,17 @@ from apps.accounts.idempotency import IDEMPOTENCY_KEY, once_per_key
 from apps.accounts.limits import Scope
 from apps.accounts.ordering import Ordering
 from apps.accounts.parameters import ROW, RowFilter, whole_number
+from apps.clusters.queries import cluster_for
 from apps.executions import services
 from apps.executions.bundle import make_bundle
+from apps.executions.gpu_hours.telling import sum_hours
 from apps.executions.models import Execution
 from apps.executions.queries import events_of, execution_for, executions_for, steps_of
 from apps.executions.repairing import repair_nodes
 from apps.executions.serializers import (
     ExecutionDetailSerializer,
     ExecutionSerializer,
+    GpuHoursTotalSerializer,
     ReasonSerializer,
     StartSerializer,
     StepEventSerializer,
@@ -150,6 +154,14 @@ class ExecutionViewSet(ReadOnlyModelViewSet):
         """Its steps alone, in order."""
         page = self.paginate_queryset(steps_of(self._execution()).order_by("position")) or []
         return self.get_paginated_response(StepSerializer(page, many=True).data)
+
+    @extend_schema(parameters=[OpenApiParameter("cluster", required=True)], responses=GpuHoursTotalSerializer)
+    @action(detail=False, url_path="gpu-hours", filter_backends=[], pagination_class=None)
+    def gpu_hours(self, request: Request) -> Response:
+        """What the executions of a cluster's last 30 days cost and brought, beside what was predicted."""
+        place = cluster_for(request.user, request.query_params.get("cluster", ""))
+        total = sum_hours(place)
+        return Response(GpuHoursTotalSerializer({"cluster": place.name, **asdict(total)}).data)
 
     def _execution(self) -> Execution:
         return execution_for(self.request.user, int(self.kwargs["pk"]))

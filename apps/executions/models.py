@@ -5,6 +5,7 @@ from django.db import models
 from django.db.models import Q
 
 from apps.clusters.models import Cluster, Snapshot
+from apps.executions.gpu_hours.models import GpuHours as GpuHours
 from apps.executions.states import TERMINAL, ExecutionState, StepKind, StepState
 from apps.plans.models import Plan, PlanVersion
 

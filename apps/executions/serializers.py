@@ -10,6 +10,7 @@ from rest_framework import serializers
 from apps.accounts.parameters import LARGEST
 from apps.accounts.strict import StrictSerializer
 from apps.executions.cause import Way
+from apps.executions.gpu_hours.telling import Standing, tell_hours
 from apps.executions.models import Execution, Step, StepEvent
 from apps.executions.queries import blocked_since
 from apps.executions.stops import list_held, list_stops
@@ -139,17 +140,58 @@ class HeldSerializer(serializers.Serializer):
     until = serializers.DateTimeField(allow_null=True)
 
 
+class GpuHoursSerializer(serializers.Serializer):
+    """Predicted beside measured, from the begin until 24 h after the end. null: not known (`standing` says
+    why), or not foreseen by the plan. lost: lost_work since the last checkpoint, lost_away between an
+    eviction and a successor that is ready. won: by pods that the plan unlocked, and by others on nodes that
+    it freed."""
+
+    standing = serializers.ChoiceField(choices=[str(one) for one in Standing])
+    lost_foreseen = serializers.FloatField(allow_null=True)
+    won_foreseen = serializers.FloatField(
+        allow_null=True, help_text="at most, if all that is unlocked runs for 24 h"
+    )
+    lost = serializers.FloatField(allow_null=True)
+    lost_work = serializers.FloatField(allow_null=True)
+    lost_away = serializers.FloatField(allow_null=True)
+    won = serializers.FloatField(allow_null=True)
+    won_unlocked = serializers.FloatField(allow_null=True)
+    won_freed = serializers.FloatField(allow_null=True)
+    left = serializers.IntegerField(help_text="pods with GPUs that were evicted")
+    without_checkpoint = serializers.IntegerField(help_text="of these; all their running time counts as lost")
+    still_away = serializers.IntegerField(help_text="of these; no successor was seen")
+    looks = serializers.IntegerField()
+    looked_at = serializers.DateTimeField(allow_null=True)
+    known_at = serializers.DateTimeField(allow_null=True, help_text="24 h after the end")
+    unseen_hours = serializers.FloatField(help_text="of the time so far in which nobody looked")
+
+
+class GpuHoursTotalSerializer(serializers.Serializer):
+    """Over executions that ended in the last `days` and touched something, in GPU-hours."""
+
+    cluster = serializers.CharField()
+    days = serializers.IntegerField()
+    measured = serializers.IntegerField(help_text="executions that the sums are over")
+    pending = serializers.IntegerField(help_text="executions of which it is not yet known")
+    unknown = serializers.IntegerField(help_text="executions at which nobody looked")
+    lost = serializers.FloatField()
+    won = serializers.FloatField()
+    lost_foreseen = serializers.FloatField()
+    won_foreseen = serializers.FloatField()
+
+
 class ExecutionDetailSerializer(ExecutionSerializer):
-    """ways: what a person with the operator role may do now."""
+    """ways: what a person with the operator role may do now. gpu_hours: null where nothing was touched."""
 
     stops = serializers.SerializerMethodField()
     held = serializers.SerializerMethodField()
     ways = serializers.SerializerMethodField()
+    gpu_hours = serializers.SerializerMethodField()
     steps = StepSerializer(many=True)
     events = StepEventSerializer(many=True)
 
     class Meta(ExecutionSerializer.Meta):
-        fields = [*ExecutionSerializer.Meta.fields, "stops", "held", "ways", "steps", "events"]
+        fields = [*ExecutionSerializer.Meta.fields, "stops", "held", "ways", "gpu_hours", "steps", "events"]
         read_only_fields = fields
 
     @extend_schema_field(ToldStopSerializer(many=True))
@@ -164,6 +206,11 @@ class ExecutionDetailSerializer(ExecutionSerializer):
     @extend_schema_field(serializers.ListField(child=serializers.ChoiceField(choices=[str(w) for w in Way])))
     def get_ways(self, execution: Execution) -> list[str]:
         return [str(way) for way in ways_on(execution, _steps(execution))]
+
+    @extend_schema_field(GpuHoursSerializer(allow_null=True))
+    def get_gpu_hours(self, execution: Execution) -> dict[str, Any] | None:
+        told = tell_hours(execution)
+        return dict(GpuHoursSerializer(told).data) if told is not None else None
 
 
 def _steps(execution: Execution) -> list[Step]:

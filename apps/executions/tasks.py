@@ -12,6 +12,7 @@ from apps.clusters.queries import active_clusters
 from apps.executions import queries, runner
 from apps.executions.cluster_preflight import keeping
 from apps.executions.cluster_switch import look_at_switch
+from apps.executions.gpu_hours.measuring import measure_due
 from apps.executions.held import looking, releases
 from apps.executions.owner_notices import tell_owners
 from apps.executions.preflight import run_dry_runs
@@ -117,6 +118,12 @@ def work_on_releases() -> None:
     """The timer's half of `work_on_release`."""
     for release_id in releases.due_releases():
         releases.work_on_release(release_id)
+
+
+@shared_task
+def measure_gpu_hours() -> None:
+    """Look what became of the executions of the last day, each every quarter of an hour."""
+    measure_due()
 
 
 @shared_task(soft_time_limit=600, time_limit=660)

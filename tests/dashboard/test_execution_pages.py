@@ -1,11 +1,12 @@
 """The live page of an execution, and the ways to stop one."""
 
 import re
+from datetime import timedelta
 
 import pytest
 from django.utils import timezone
 
-from apps.executions.models import Execution
+from apps.executions.models import Execution, GpuHours
 from apps.plans import services
 from apps.plans.computing import compute_draft
 from apps.plans.queries import current_version
@@ -223,3 +224,28 @@ def test_a_refetch_brings_the_counts_of_the_navigation_with_it(viewer, running):
     assert '<span id="count-executions" hx-swap-oob="true"></span>' in (
         client.get(page_of(running), **asked).content.decode()
     )
+
+
+def test_gpu_hours_are_predicted_beside_measured_and_what_is_not_known_is_said(viewer, running, cluster):
+    client = log_in(viewer)
+    page = text_of(client.get(page_of(running)))
+    assert "Not yet known: the console looks every 15 min." in page
+    sums = {"work": 3.0, "away": 0.5, "unlocked": 40.0, "freed": 0.0, "left": 3, "without_checkpoint": 2}
+    ended = timezone.now() - timedelta(hours=25)
+    facts = {"lost_foreseen": 2.5, "won_foreseen": 192.0, "closed_at": timezone.now()}
+    GpuHours.objects.create(execution=running, sums={**sums, "still_away": 1}, **facts)
+    began = ended - timedelta(minutes=5)
+    Execution.objects.filter(pk=running.pk).update(started_at=began, finished_at=ended, state="succeeded")
+    page = text_of(client.get(page_of(running)))
+    assert "Lost by pods that left 2.5 GPU-h 3.5 GPU-h 3.0 GPU-h of work since the last checkpoint" in page
+    assert "of 3 pods 2 had no known checkpoint, so all running time counts; 1 pod not back yet" in page
+    assert "Won by what got room at most 192 GPU-h 40 GPU-h 40 GPU-h by what the plan unlocked" in page
+    assert "since the console did not look: what began and ended then is not counted." in page
+    told = client.get(f"/api/v1/executions/{running.pk}/").json()["gpu_hours"]
+    assert (told["standing"], told["lost"], told["won"]) == ("partly", 3.5, 40.0)
+    total = client.get(f"/api/v1/executions/gpu-hours/?cluster={cluster.name}").json()
+    assert (total["measured"], total["lost"], total["won"], total["unknown"]) == (1, 3.5, 40.0, 0)
+    assert "Measured over 1: 40 GPU-h won (predicted at most 192 GPU-h), 3.5 GPU-h lost" in text_of(
+        client.get(EXECUTIONS)
+    )
+    assert client.get("/api/v1/executions/gpu-hours/?cluster=unseen").status_code == 404

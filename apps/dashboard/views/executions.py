@@ -26,6 +26,7 @@ from apps.dashboard.reading.execution_page import (
     list_nodes,
     node_kinds,
 )
+from apps.dashboard.reading.gpu_hours import tell_panel, tell_total
 from apps.dashboard.reading.keys import key_of
 from apps.dashboard.reading.lanes import Told, draw_lanes
 from apps.dashboard.reading.look import look_at
@@ -39,6 +40,7 @@ from apps.dashboard.views.shell import MISSED, Crumb, page, person_of, refuse, s
 from apps.executions import errors, queries, services
 from apps.executions.bundle import make_bundle
 from apps.executions.cause import Way
+from apps.executions.gpu_hours.telling import sum_hours, tell_hours
 from apps.executions.models import Execution
 from apps.executions.permission import ban_now
 from apps.executions.repairing import repair_nodes, steps_to_repair
@@ -68,6 +70,7 @@ def executions(request: HttpRequest, cluster: str) -> HttpResponse:
             "executions": [(one, STATES[one.state]) for one in found],
             "problems": tell_problems(place),
             "limit": LIST_LENGTH,
+            "hours_total": tell_total(sum_hours(place)),
         },
     )
 
@@ -147,6 +150,7 @@ def _draw(row: Execution) -> dict[str, Any]:
         "lanes": draw_lanes(row, steps, plan, told, timezone.now()),
         "events": list_events(queries.events_of(row).order_by("-id")[:EVENTS_READ])[:EVENTS_SHOWN],
         "outcome": tell_outcome(row),
+        "hours": tell_panel(tell_hours(row)),
         "problems": tell_problems(row.plan.cluster),
     }
 
