@@ -145,8 +145,8 @@ OF_EXECUTIONS = (
     Cause(
         "stopped-by-person",
         "A person stopped it",
-        "It was cancelled or rolled back. What was evicted stays evicted; its workloads are whole.",
-        "Nothing is left to do here. The last line says whether the plan can be started again.",
+        "It was cancelled or rolled back. What was evicted stays evicted; its owners replace it.",
+        "See that what was evicted runs again. The last line says whether the plan can be started again.",
         (Way.RESTART, Way.ANEW),
     ),
 )

@@ -72,7 +72,7 @@ def repair_hold(facts: HoldFacts, params: Json) -> Decision | None:
                 "Delete that priority class (holds alone use it), then resume.",
                 cause="hold-taken",
             )
-        return act("create_hold", f"put a paper hold for {params['pod']} into the queue")
+        return act("create_hold", f"make the pod that holds room for {params['pod']}")
     if not facts.is_ours or node_of(hold):
         return stop(
             f"Pod {params['hold']} in the console's namespace is not the paper hold that belongs there.",

@@ -13,6 +13,7 @@ from apps.executions.decisions import Decision, Verdict
 from apps.executions.models import Step
 from apps.executions.states import StepState
 from apps.executions.step_modules import module_of
+from apps.executions.stepping import too_late
 from apps.executions.undoing import land
 from apps.kube.errors import KubeError
 
@@ -42,16 +43,23 @@ def _is_due(step: Step, now: datetime) -> bool:
 def _look(context: Context, step: Step) -> tuple[str, bool]:
     """What is seen now, and whether it still stands in the way."""
     module = module_of(step)
+    is_undone = step.state == StepState.COMPENSATING
     try:
         facts = module.observe(context, step)
         decision: Decision = (
-            module.decide_undo(step, facts)
-            if step.state == StepState.COMPENSATING
-            else module.decide(step, facts, late=False)
+            module.decide_undo(step, facts) if is_undone else module.decide(step, facts, late=False)
         )
     except KubeError as error:
         return f"It cannot be looked at now: {error}", True
-    stands = decision.verdict in (Verdict.STOP, Verdict.BLOCKED)
     if decision.verdict == Verdict.ACT:
         return f"Nothing stands against the next thing to do: {decision.reason}.", False
-    return decision.reason, stands
+    if decision.verdict == Verdict.WAIT and not is_undone:
+        return decision.reason, is_still_awaited(step, decision, module.decide(step, facts, late=True))
+    return decision.reason, decision.verdict in (Verdict.STOP, Verdict.BLOCKED)
+
+
+def is_still_awaited(step: Step, decision: Decision, late: Decision) -> bool:
+    """A step that waited too long waits for the same thing still: that has not come yet. late: what it would
+    decide if its time were over."""
+    ended = late if late.verdict == Verdict.STOP else too_late(step, decision)
+    return ended.cause == step.observed.get("cause", "")

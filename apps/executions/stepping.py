@@ -88,7 +88,7 @@ def advance_step(context: Context, step: Step, *, during: Collection[str]) -> bo
     if decision is None:
         return False
     if decision.verdict in (Verdict.WAIT, Verdict.BLOCKED) and late and not decision.is_patient:
-        decision = _too_late(step, decision)
+        decision = too_late(step, decision)
     if decision.verdict == Verdict.ACT:
         return _act(context, step, decision, during)
     return _record(context, step, decision)
@@ -206,7 +206,7 @@ def _wait_for_budget(context: Context, step: Step, error: kube.BudgetExhausted) 
         retry_seconds=error.retry_after or 3.0,
     )
     if is_late(step, context.now):
-        decision = _too_late(step, decision)
+        decision = too_late(step, decision)
     _record(context, step, decision, was_refused=True)
 
 
@@ -215,10 +215,11 @@ def _stay_blocked(context: Context, step: Step, decision: Decision) -> bool:
     late = is_late(step, context.now)
     if step.state == StepState.BLOCKED and step.reason == decision.reason and not late:
         return False
-    return _record(context, step, _too_late(step, decision) if late else decision)
+    return _record(context, step, too_late(step, decision) if late else decision)
 
 
-def _too_late(step: Step, decision: Decision) -> Decision:
+def too_late(step: Step, decision: Decision) -> Decision:
+    """What waited past the step's deadline, as a stop that a person decides."""
     advice = decision.runbook or f"See {step.target}."
     return stop(
         f"The deadline of this step has passed. {decision.reason}",
@@ -252,6 +253,7 @@ def _fail(context: Context, step: Step, error: Exception, *, was_refused: bool =
         held = list_held(context.execution, context.steps)
         _record(context, step, give_up(step, message, held, is_refused=is_refused))
     if is_refused:
-        raise Unreliable(f"{step.target}: {message}")
+        whose = f"Move {step.move}, " if step.move else ""
+        raise Unreliable(f"{whose}{step.get_kind_display().lower()} ({step.target}): {message}")
     words = f"The deadline of this step has passed. {message}"
     _record(context, step, stop(words, "See the cluster.", cause="step-deadline"))

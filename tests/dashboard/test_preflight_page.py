@@ -39,7 +39,7 @@ def test_the_page_says_what_is_found_and_never_what_a_cluster_writes_as_markup(v
     keep(cluster)
     page = body(client)
     assert "&lt;b&gt;kured&lt;/b&gt; is there." in page
-    assert "Planned only, for 1 reason marked below" in page
+    assert "Planned and not carried out here:" in page
     assert "Look again" not in page
     assert "What would have been" not in page
     stranger = log_in(make_person("s.tranger"))

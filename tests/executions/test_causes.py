@@ -49,6 +49,7 @@ def test_each_cause_has_its_section_among_the_runbooks():
     text = (ROOT / "docs/runbooks.md").read_text()
     sections = re.findall(r'^### <a id="([-a-z]+)"></a>(.+) \(`([-a-z]+)`\)$', text, re.MULTILINE)
     assert {(code, title) for code, title, _ in sections} == {(c.code, c.title) for c in CAUSES.values()}
+    assert len(sections) == len(CAUSES), "a cause has two sections"
     for code, _, shown in sections:
         assert code == shown
 

@@ -12,6 +12,7 @@ from apps.executions.names import CHECKPOINT, CHECKPOINT_DONE, CHECKPOINT_REQUES
 from apps.executions.objects import hold_pod, pin_and_ungate, steering_webhook
 from apps.executions.replacements import Found, find_replacement
 from apps.executions.spare import why_no_room
+from apps.executions.standing import is_still_awaited
 from apps.executions.states import StepKind
 from apps.executions.steps import await_replacement, checkpoint, evict_pod, release
 from tests.executions.things import PARAMS, hold, node, pod, step
@@ -202,6 +203,28 @@ def test_without_a_replacement_a_person_is_told_at_the_deadline():
     assert decide_wait(Found(None), late=True).verdict == Verdict.STOP
     assert decide_wait(Found(None), late=True, left_by_itself=True).verdict == Verdict.MOOT
     assert decide_wait(Found(None), has_finished=True).verdict == Verdict.MOOT
+
+
+def test_an_old_pod_that_a_finalizer_keeps_is_named_while_waiting_and_at_the_deadline():
+    kept = {"kept_by": ("corp.example/backup",)}
+    assert decide_wait(Found(None), **kept).reason.endswith("the old pod is kept by corp.example/backup")
+    told = decide_wait(Found(None), late=True, **kept)
+    assert (told.verdict, told.cause) == (Verdict.STOP, "replacement-missing")
+    assert "corp.example/backup" in told.reason
+    assert "quota" not in told.runbook
+
+
+@pytest.mark.parametrize(
+    ("cause", "awaited"), [("replacement-missing", True), ("replacement-differs", False)]
+)
+def test_what_was_waited_for_too_long_stands_until_it_comes(cause, awaited):
+    """Looked at again, a replacement that is still missing is no "nothing in the way any more"."""
+    row = step(StepKind.AWAIT_REPLACEMENT)
+    row.observed["cause"] = cause
+    now, late = decide_wait(Found(None)), decide_wait(Found(None), late=True)
+    assert is_still_awaited(row, now, late) is awaited
+    row.observed["cause"] = "step-deadline"
+    assert is_still_awaited(row, now, now)
 
 
 def test_a_pinned_pod_whose_room_was_taken_is_evicted_once_so_that_a_free_one_comes():

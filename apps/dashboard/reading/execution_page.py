@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 from apps.dashboard.drawings.meters import draw_progress
 from apps.dashboard.reading.events import plain_reason
 from apps.dashboard.reading.marks import Mark
-from apps.dashboard.reading.move_now import TO_COME, MoveNow, tell_move
+from apps.dashboard.reading.move_now import NOT_BEGUN, TO_COME, MoveNow, tell_move
 from apps.dashboard.reading.words import plural
 from apps.executions.models import Step
 from apps.executions.states import ExecutionState, StepKind, StepState
@@ -117,7 +117,8 @@ class NodeRow:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """done: seen in the cluster and left there. undone: taken back. dropped: not needed (any more)."""
+    """done: seen in the cluster and left there. undone: taken back. dropped: not needed (any more), and
+    therefore not part of the total."""
 
     picture: SafeString
     done: int
@@ -142,16 +143,18 @@ def count_progress(steps: Sequence[Step]) -> Progress:
         if step.move:
             moves[step.move].append(step)
     done = sum(_has_moved((step.kind, step.state) for step in mine) for mine in moves.values())
-    label = f"{states['v']} of {len(steps)} steps done, {states['r']} under way, {states['b']} blocked"
+    dropped = states.pop("d", 0)
+    total = len(steps) - dropped
+    label = f"{states['v']} of {total} steps done, {states['r']} under way, {states['b']} blocked"
     return Progress(
-        draw_progress(states, "vrbpud", label),
+        draw_progress(states, "vrbpu", label),
         states["v"],
-        len(steps),
+        total,
         states["r"],
         states["b"],
         states["p"],
         states["u"],
-        states["d"],
+        dropped,
         done,
         len(moves),
     )
@@ -164,14 +167,15 @@ def _bucket(step: Step) -> str:
 
 
 def list_moves(
-    steps: Sequence[Step], plan: Plan, marks: Mapping[str, Mark], start: datetime | None
+    steps: Sequence[Step], plan: Plan, marks: Mapping[str, Mark], start: datetime | None, *, is_over: bool
 ) -> list[WaveRows]:
-    """Every move of the plan, also before its steps exist."""
+    """Every move of the plan, also before its steps exist. is_over: nothing of it comes any more."""
+    without = NOT_BEGUN if is_over else TO_COME
     mine: dict[tuple[int, str], Step] = {(step.move, step.kind): step for step in steps if step.move}
     waves: dict[int, list[MoveRow]] = defaultdict(list)
     for move in plan.moves:
         cells = tuple(_cell(mine.get((move.order, kind)), start) for kind in MOVE_KINDS)
-        now = tell_move([step for step in steps if step.move == move.order]) if mine else TO_COME
+        now = tell_move([step for step in steps if step.move == move.order]) if mine else without
         waves[move.wave].append(MoveRow(move, move.order, marks.get(move.pod_uid), cells, now))
     return [
         WaveRows(number, sum(_is_done(row) for row in rows), tuple(rows))

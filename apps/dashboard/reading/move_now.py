@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from apps.dashboard.reading.events import plain_reason
 from apps.executions.causes import cause_of
 from apps.executions.models import Step
 from apps.executions.states import StepKind, StepState
@@ -47,6 +48,8 @@ class MoveNow:
 
 
 TO_COME = MoveNow(COMING, "to come", "ring")
+NOT_BEGUN = MoveNow(BACK, "not begun", "dash")
+"""Of an execution that ended before it had steps."""
 
 
 def tell_move(steps: Sequence[Step]) -> MoveNow:
@@ -61,13 +64,17 @@ def tell_move(steps: Sequence[Step]) -> MoveNow:
         return _tell_dropped(steps)
     step = open_steps[0]
     if any(one.state in (StepState.COMPENSATING, StepState.COMPENSATED) for one in steps):
-        return MoveNow(BACK, "being taken back", "half", step.reason, step.intent_at, step.deadline_at)
+        return MoveNow(
+            BACK, "being taken back", "half", plain_reason(step.reason), step.intent_at, step.deadline_at
+        )
     if step.observed.get("needs_person") or step.state in STUCK:
         return _tell_stuck(step)
     if step.kind == StepKind.HOLD_TARGET:
         if step.state == StepState.PENDING:
             return MoveNow(COMING, "to come", "ring")
-        return MoveNow(FLYING, "being held", "half", step.reason, step.intent_at, step.deadline_at)
+        return MoveNow(
+            FLYING, "being held", "half", plain_reason(step.reason), step.intent_at, step.deadline_at
+        )
     own = [one for one in steps if one.kind != StepKind.HOLD_TARGET]
     if all(one.state == StepState.PENDING for one in own):
         held = mine.get(StepKind.HOLD_TARGET)
@@ -75,7 +82,7 @@ def tell_move(steps: Sequence[Step]) -> MoveNow:
         since = held.finished_at if held is not None else None
         return MoveNow(COMING, "held" if is_held else "to come", "ring", since=since)
     word, symbol = WORDS.get(StepKind(step.kind), ("under way", "half"))
-    return MoveNow(FLYING, word, symbol, step.reason, _since(step, steps), step.deadline_at)
+    return MoveNow(FLYING, word, symbol, plain_reason(step.reason), _since(step, steps), step.deadline_at)
 
 
 def _tell_stuck(step: Step) -> MoveNow:

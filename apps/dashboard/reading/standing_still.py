@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+
+from django.utils import timezone
 
 from apps.dashboard.reading.events import plain_reason
 from apps.dashboard.reading.execution_page import KIND_WORDS
@@ -26,15 +29,20 @@ HELD_WORDS: Mapping[str, str] = {
     "taint": "kept for its workload",
     "layout": "MIG layout being changed",
 }
+ON_PURPOSE = {"paused-by-person", "stopped-by-person"}
+"""Nothing is wrong: somebody wanted it so."""
+_SENTENCE_END = re.compile(r"(?<=[\w)\"'][.?])\s+(?=[\w\"'/-]+[ :/])")
 
 
 @dataclass(frozen=True, slots=True)
 class StopCard:
-    """links: words of ways that are no buttons here (start again, ask for a new plan)."""
+    """seen: sentences. next_try: still to come; None where it is looked at all the time, or waits for a
+    person."""
 
     stop: Stop
     title: str
-    seen: str
+    seen: tuple[str, ...]
+    next_try: datetime | None
     now: str
     tone: str
     symbol: str
@@ -57,16 +65,28 @@ def list_cards(execution: Execution, steps: Sequence[Step], since: Mapping[int, 
 
 
 def _card(stop: Stop, states: Mapping[int, str]) -> StopCard:
-    is_loud = stop.step is not None or stop.needs_person
+    is_loud = (stop.step is not None or stop.needs_person) and stop.cause.code not in ON_PURPOSE
+    is_ahead = stop.retry_at is not None and stop.retry_at > timezone.now()
     return StopCard(
         stop=stop,
         title=_title(stop, states),
-        seen=plain_reason(stop.seen) or "no reason was told",
+        seen=_sentences(stop),
+        next_try=stop.retry_at if is_ahead else None,
         now=plain_reason(stop.now),
         tone="bad" if is_loud else "warn",
         symbol="oct" if is_loud else "tri",
         ways=tuple(str(way) for way in stop.ways),
     )
+
+
+def _sentences(stop: Stop) -> tuple[str, ...]:
+    """One a line where a preflight found several things; who paused it in a whole sentence."""
+    text = plain_reason(stop.seen)
+    if not text:
+        return ("no reason was told",)
+    if stop.cause.code in ON_PURPOSE:
+        return (f"paused {text}" if text.startswith("by ") else text,)
+    return tuple(_SENTENCE_END.split(text))
 
 
 def _title(stop: Stop, states: Mapping[int, str]) -> str:

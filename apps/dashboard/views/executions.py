@@ -135,7 +135,7 @@ def _draw(row: Execution) -> dict[str, Any]:
     snapshot = clusters.open_snapshot(row.version.snapshot) if row.version.snapshot else None
     marks = look_at(snapshot).marks if snapshot else {}
     kinds, told = node_kinds(steps), _told(row)
-    waves = list_moves(steps, plan, marks, row.started_at)
+    waves = list_moves(steps, plan, marks, row.started_at, is_over=row.state in TERMINAL)
     return {
         "progress": count_progress(steps),
         "has_steps": bool(steps),

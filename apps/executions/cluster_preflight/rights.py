@@ -28,12 +28,16 @@ PURPOSES = {
         "reading the settings of other schedulers",
         "What these do to a workload that loses a pod is not known; their pods are planned only anyway.",
     ),
+    "steering.yaml": (
+        "steering by the standing policy",
+        "Replacements are gated by our webhook instead, where it can be reached; the line Steering says so.",
+    ),
     "holdings.yaml": (
-        "finding all that is held",
+        "finding everything of ours in the cluster",
         "Steering configurations that were left behind are neither shown nor released.",
     ),
 }
-OPTIONAL = ("mig.yaml", "trust.yaml", "holdings.yaml")
+OPTIONAL = ("mig.yaml", "trust.yaml", "steering.yaml", "holdings.yaml")
 TOLD_AT_MOST = 12
 EVICTION = "pods/eviction"
 USUAL_NAMESPACE = "gpu-defrag"
@@ -119,7 +123,9 @@ def judge_rights(rights: Sequence[Right], missing: Sequence[Right]) -> Iterator[
         lacking = [right for right in missing if right.file == file]
         purpose, means = PURPOSES.get(file, (file, "What it is for is planned only."))
         if not lacking:
-            yield Line(SUBJECT, Standing.OK, f"All {len(wanted)} rights for {purpose} are there ({file}).")
+            there = f"All {len(wanted)} rights" if len(wanted) > 1 else "The one right"
+            verb = "are" if len(wanted) > 1 else "is"
+            yield Line(SUBJECT, Standing.OK, f"{there} for {purpose} {verb} there ({file}).")
             continue
         listed = ", ".join(right.words for right in lacking[:TOLD_AT_MOST])
         more = f" and {len(lacking) - TOLD_AT_MOST} more" if len(lacking) > TOLD_AT_MOST else ""

@@ -50,7 +50,11 @@ def judge_mig(picture: Snapshot | None, manager: MigManager | None) -> Iterator[
         "Set mig.strategy=mixed in the GPU operator." if uneven else "",
     )  # fmt: skip
     if manager.problem:
-        yield Line(MIG, Standing.PLANNED_ONLY, manager.problem, "MIG layouts are planned only.")
+        yield Line(
+            MIG, Standing.PLANNED_ONLY, manager.problem,
+            "MIG layouts are planned only; moves are not concerned.",
+            "Install or mend mig-manager (NVIDIA's GPU operator) if GPUs are to be cut anew here.",
+        )  # fmt: skip
     elif manager.flags:
         yield Line(
             MIG, Standing.WARNING, f"mig-manager runs with {manager.flags}.",

@@ -47,7 +47,8 @@ REOPEN_SECONDS = 5.0
 @dataclass(frozen=True)
 class Facts:
     """hostname: the label to pin to, "" if it is missing or not the target's alone. no_room: why the target
-    could not take it, "" if it can. has_finished, left_by_itself: how the old pod went, if not by us."""
+    could not take it, "" if it can. has_finished, left_by_itself: how the old pod went, if not by us.
+    kept_by: finalizers for which it is still there, so that an owner who wants its name makes no other."""
 
     found: Found
     now: datetime
@@ -58,6 +59,7 @@ class Facts:
     no_room: str = ""
     has_finished: bool = False
     left_by_itself: bool = False
+    kept_by: tuple[str, ...] = ()
 
 
 def observe(context: Context, step: Step) -> Facts:
@@ -84,6 +86,12 @@ def observe(context: Context, step: Step) -> Facts:
         _no_room(context, params) if waits and found.pod and not is_gated(found.pod) else "",
         bool(evicted.get("finished")),
         bool(evicted.get("left_by_itself")),
+        tuple(
+            finalizer
+            for pod in pods
+            if uid(pod) == params["uid"] and is_leaving(pod)
+            for finalizer in pod["metadata"].get("finalizers") or ()
+        ),
     )
 
 
@@ -116,13 +124,20 @@ def _decide_without(step: Step, facts: Facts, late: bool) -> Decision:
             )
     if not facts.is_old_gone:
         return wait_long(f"waiting for the owner to make a replacement; {ENDING}")
+    kept = f"the old pod is kept by {', '.join(facts.kept_by)}" if facts.kept_by else ""
+    if late and kept:
+        return stop(
+            f"No replacement of pod {step.params['pod']} has appeared: {kept}.",
+            f"Whoever set that finalizer takes it off {step.params['pod']}; it is never forced. Then resume.",
+            cause="replacement-missing",
+        )
     if late:
         return stop(
             f"No replacement of pod {step.params['pod']} has appeared.",
             f"Look at {step.params['owner']}: scaled down, deleted, at its quota? Resume or cancel.",
             cause="replacement-missing",
         )
-    return wait("waiting for the owner to make a replacement")
+    return wait(f"waiting for the owner to make a replacement{'; ' * bool(kept)}{kept}")
 
 
 def _decide_unbound(step: Step, facts: Facts, pod: Json, late: bool) -> Decision:
