@@ -14,6 +14,7 @@ from apps.alerts.models import Alert
 from apps.alerts.rules import ClusterFacts, ExecutionFacts, StepFacts
 from apps.clusters.models import Cluster
 from apps.clusters.queries import active_clusters
+from apps.executions.console_standing import known_of
 from apps.executions.models import ClusterPreflight, Execution, Step
 from apps.executions.queries import open_executions
 from apps.executions.states import StepKind
@@ -53,7 +54,8 @@ def read_facts() -> Iterator[tuple[Cluster, ClusterFacts]]:
         steering = _steering(row) if row else ("", "")
         looked_at = row.looked_at if row else None
         heard = cluster.watched_at or cluster.created_at
-        yield cluster, ClusterFacts(is_watched, heard, mine, steering, looked_at)
+        other = known_of(cluster).holder if is_watched else ""
+        yield cluster, ClusterFacts(is_watched, heard, mine, steering, looked_at, other)
 
 
 def _steering(row: ClusterPreflight) -> tuple[str, str]:

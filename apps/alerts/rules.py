@@ -50,13 +50,15 @@ class ExecutionFacts:
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
     """is_watched: there is an API server that the watcher should hear from. steering: standing and words of
-    the preflight's line about steering; looked_at: when it was found."""
+    the preflight's line about steering; looked_at: when it was found. other_console: which one has the
+    cluster instead of this one, "" for none."""
 
     is_watched: bool
     watched_at: datetime | None
     executions: Sequence[ExecutionFacts] = ()
     steering: tuple[str, str] = ("", "")
     looked_at: datetime | None = None
+    other_console: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,11 @@ def due_on_cluster(facts: ClusterFacts, now: datetime, limits: Limits) -> Iterat
         yield Due(
             Kind.STEERING_AWAY, "steering", words,
             "See the cluster's preflight: it says what to install or mend.", facts.looked_at or now,
+        )  # fmt: skip
+    if facts.other_console:
+        yield Due(
+            Kind.OTHER_CONSOLE, "console", f"Another console has the cluster: {facts.other_console}.",
+            "Go on there, or stop that console: this one takes over a minute later.", now, "another-console",
         )  # fmt: skip
     for execution in facts.executions:
         yield from _due_of_execution(execution, now, limits)

@@ -55,6 +55,24 @@ OF_EXECUTIONS = (
         BY_ITSELF,
     ),
     Cause(
+        "another-console",
+        "Another console has the cluster",
+        "One console at a time may change a cluster, by a Lease in it. The other one has renewed it within "
+        "a minute, so this one sends nothing new. What is in the air is landed.",
+        "Go on in the other console, or stop that one (or take the cluster out of it): this one takes over "
+        "a minute later by itself. If nobody knows the other one, throw the kill switch in the cluster.",
+        BY_ITSELF,
+    ),
+    Cause(
+        "lease-unreadable",
+        "The cluster's Lease cannot be kept",
+        "Nobody knows whether another console changes the cluster, so nothing new is sent. What is in the "
+        "air is landed.",
+        "Give the right back (kubectl apply -f deploy/rbac/executor.yaml) or see what is wrong with the API "
+        "server. It goes on by itself once the Lease can be renewed.",
+        BY_ITSELF,
+    ),
+    Cause(
         "failures-in-row",
         "The same step failed several times in a row",
         "The cluster answered the same request with an error again and again. Nothing is hurt; nothing new "

@@ -14,6 +14,7 @@ from django.conf import settings
 
 from apps.executions import names
 from apps.executions.cluster_switch import SwitchSight
+from apps.executions.console_lease import ConsoleSight
 from apps.executions.leased_gateway import LeasedGateway
 from apps.executions.locks import Lease
 from apps.executions.models import Execution, Step
@@ -32,7 +33,8 @@ class Place:
 
 @dataclass(frozen=True)
 class Context:
-    """switch: the cluster's own kill switch, looked at before each new effect; None: nobody looks."""
+    """switch, console: the cluster's own kill switch and whose Lease it is, looked at before each new effect;
+    None: nobody looks."""
 
     gateway: LeasedGateway
     lease: Lease
@@ -41,6 +43,7 @@ class Context:
     now: datetime
     place: Place
     switch: SwitchSight | None = None
+    console: ConsoleSight | None = None
 
     @property
     def mark(self) -> str:

@@ -6,6 +6,8 @@ from django.db.models import Q
 
 from apps.clusters.models import Cluster, Snapshot
 from apps.executions.gpu_hours.models import GpuHours as GpuHours
+from apps.executions.safety_models import ClusterSafety as ClusterSafety
+from apps.executions.safety_models import Console as Console
 from apps.executions.states import TERMINAL, ExecutionState, StepKind, StepState
 from apps.plans.models import Plan, PlanVersion
 
@@ -223,21 +225,6 @@ class Prediction(models.Model):
     class Meta:
         ordering = ["-id"]
         indexes = [models.Index(fields=["cluster", "-id"])]
-
-
-class ClusterSafety(models.Model):
-    """What was last seen, in a cluster itself, that forbids effects there.
-
-    `switch_since`: the kill switch in the cluster is on, seen first then (database's clock), for
-    `switch_reason` (the cluster's own words). `switch_was_read`: it could be read once, so one that cannot be
-    read now forbids; `switch_error` says why it cannot.
-    """
-
-    cluster = models.OneToOneField(Cluster, on_delete=models.CASCADE, related_name="+")
-    switch_since = models.DateTimeField(null=True)
-    switch_reason = models.TextField(blank=True)
-    switch_was_read = models.BooleanField(default=False)
-    switch_error = models.TextField(blank=True)
 
 
 class FailureCount(models.Model):

@@ -13,12 +13,16 @@ from apps.accounts.queries import may
 from apps.accounts.rights import Action
 from apps.clusters.models import Cluster
 from apps.executions import ledger
-from apps.executions.cluster_switch import SwitchSight, ban_of_switch, keep, why_unread
+from apps.executions.before_effects import UNREADABLE, why_unsure
+from apps.executions.cluster_switch import SwitchSight, ban_of_switch, keep
+from apps.executions.console_lease import ConsoleSight
+from apps.executions.console_standing import ban_of_console
 from apps.executions.context import Context
 from apps.executions.decisions import Decision, blocked, stop, wait_long
 from apps.executions.departing import why_not_leave
 from apps.executions.drifting import why_drifted
 from apps.executions.errors import HeldByPolicy
+from apps.executions.leased_gateway import seconds_per_call
 from apps.executions.locks import Lease, hold_fence
 from apps.executions.maintaining import pause_for_maintenance
 from apps.executions.models import Execution, Step
@@ -32,6 +36,7 @@ from apps.plans.policies import (
     CLUSTER_SWITCH,
     FREEZE,
     KILL_SWITCH,
+    OTHER_CONSOLE,
     OUTSIDE,
     SWITCH_UNREAD,
     Ban,
@@ -49,13 +54,18 @@ BEGINNING = (
     StepKind.PREEMPT_POD,
 )
 """Steps of a pod up to its eviction; what follows lands one that has left already."""
-UNREADABLE = "kill-switch-unreadable"
+ANOTHER = "another-console"
 CAUSES_OF_BANS = {
     FREEZE: "freeze-window",
     OUTSIDE: "freeze-window",
     KILL_SWITCH: "kill-switch",
     CLUSTER_SWITCH: "kill-switch-cluster",
     SWITCH_UNREAD: UNREADABLE,
+    OTHER_CONSOLE: ANOTHER,
+}
+GOES_ON = {
+    UNREADABLE: "The kill switch in the cluster can be read again: it goes on by itself.",
+    ANOTHER: "No other console has the cluster any more: it goes on by itself.",
 }
 
 
@@ -69,7 +79,7 @@ def ban_under(policy: ClusterPolicy) -> Ban | None:
     ban = ban_of(policy, ledger.database_time())
     if ban is not None and not ban.ends_by_itself:
         return ban
-    return ban_of_switch(policy.cluster) or ban
+    return ban_of_switch(policy.cluster) or ban_of_console(policy.cluster) or ban
 
 
 def require_may_start(cluster: Cluster) -> None:
@@ -111,15 +121,23 @@ def require_no_ban(policy: ClusterPolicy) -> None:
         raise HeldByPolicy(f"nothing new may be sent now: {ban.sentence}")
 
 
-def keep_to_policy(lease: Lease, execution: Execution, switch: SwitchSight | None = None) -> bool | None:
-    """What the policy and the cluster's own kill switch make of a turn: True if it changed the execution,
-    False if it waits, None to go on. switch: looked at where something new could begin."""
+def keep_to_policy(
+    lease: Lease,
+    execution: Execution,
+    switch: SwitchSight | None = None,
+    console: ConsoleSight | None = None,
+) -> bool | None:
+    """What the policy, the cluster's own kill switch and other consoles make of a turn: True if it changed
+    the execution, False if it waits, None to go on. switch, console: looked at where anything could begin."""
     is_waiting = execution.state == State.PAUSED and execution.is_frozen
     if not is_waiting and execution.state not in (State.QUEUED, State.PREFLIGHT, State.RUNNING):
         return None
     cluster = execution.plan.cluster
     if switch is not None:
         keep(cluster, switch.look())
+    if console is not None and (is_waiting or execution.state == State.RUNNING):
+        lease.ensure(seconds_per_call())
+        console.look()
     ban = ban_now(cluster)
     if ban is None:
         if is_waiting:
@@ -176,8 +194,7 @@ def _go_on(lease: Lease) -> bool:
         reason = "The freeze window is over: it goes on by itself."
         if row.state_reason.startswith("Paused until the maintenance window"):
             reason = "The maintenance window is open: it goes on by itself."
-        if row.cause == UNREADABLE:
-            reason = "The kill switch in the cluster can be read again: it goes on by itself."
+        reason = GOES_ON.get(row.cause, reason)
         ledger.change_state(row, State.RUNNING, reason, actor=None, now=now, is_frozen=False)
     return True
 
@@ -194,7 +211,7 @@ def record_intent(
         return None
     cluster = context.execution.plan.cluster
     policy = policy_of(cluster)
-    unread = _look_at_switch(context, cluster)
+    unread = why_unsure(context, cluster)
     require_no_ban(policy)
     if unread is not None:
         return unread
@@ -217,23 +234,6 @@ def record_intent(
     except NotYet as why:
         return _wait_for_turn(step, str(why))
     return None
-
-
-def _look_at_switch(context: Context, cluster: Cluster) -> Decision | None:
-    """Keeps what is seen of it; what to record where nobody knows whether it is on."""
-    if context.switch is None:
-        return None
-    seen = context.switch.look()
-    keep(cluster, seen)
-    why = why_unread(cluster, seen)
-    if not why:
-        return None
-    return blocked(
-        f"nothing is sent while the kill switch in the cluster cannot be read: {why}",
-        "It goes on by itself once that can be read again.",
-        cause=UNREADABLE,
-        retry_seconds=1,
-    )
 
 
 def _why_protected(step: Step, policy: ClusterPolicy) -> Decision | None:

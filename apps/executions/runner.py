@@ -73,8 +73,9 @@ def advance(execution_id: int, *, seconds: float | None = None, stays: bool = Fa
 
 
 def _visit(lease: locks.Lease, limit: float, *, stays: bool) -> None:
-    gateway = open_gateway(_load(lease).plan.cluster)
-    sight = open_sight(gateway)
+    cluster = _load(lease).plan.cluster
+    gateway = open_gateway(cluster)
+    sight = open_sight(cluster, gateway)
     requests = RequestLog(lease)
     gateway.observe(requests.note)
     try:
@@ -122,7 +123,7 @@ def _load(lease: locks.Lease) -> Execution:
 
 def _turn(lease: locks.Lease, execution: Execution, sight: Sight) -> bool:
     """One pass over what may be looked at. True if anything changed."""
-    kept = keep_to_policy(lease, execution, sight.switch)
+    kept = keep_to_policy(lease, execution, sight.switch, sight.console)
     if kept is not None:
         return kept
     if execution.state in (State.QUEUED, State.PREFLIGHT):
@@ -137,7 +138,7 @@ def _turn(lease: locks.Lease, execution: Execution, sight: Sight) -> bool:
         return True
     sight.follow(steps)
     door = LeasedGateway(sight.gateway, lease, sight.view)
-    context = Context(door, lease, execution, steps, now, read_place(), sight.switch)
+    context = Context(door, lease, execution, steps, now, read_place(), sight.switch, sight.console)
     turns: dict[str, Callable[[Context], bool]] = {
         State.RUNNING: _run,
         State.PAUSED: stand,

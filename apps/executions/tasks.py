@@ -12,13 +12,14 @@ from apps.clusters.queries import active_clusters
 from apps.executions import queries, runner
 from apps.executions.cluster_preflight import keeping
 from apps.executions.cluster_switch import look_at_switch
+from apps.executions.console_lease import look_at_lease
 from apps.executions.gpu_hours.measuring import measure_due
 from apps.executions.held import looking, releases
 from apps.executions.owner_notices import tell_owners
 from apps.executions.preflight import run_dry_runs
 from apps.executions.shadow.comparing import compare_open
 from apps.executions.shadow.predicting import predict_if_due
-from apps.executions.shadow.standing import shadow_clusters
+from apps.executions.shadow.standing import shadow_clusters, why_shadow
 from apps.executions.sweeping import free_strays
 from apps.kube.errors import KubeError
 from apps.plans.waking import wake_worker
@@ -69,6 +70,14 @@ def look_at_kill_switches() -> None:
     """For starts, pages and paused executions: runners look by themselves before each effect."""
     for cluster in active_clusters():
         look_at_switch(cluster)
+
+
+@shared_task
+def keep_leases() -> None:
+    """This console stays the one that may change its clusters, or sees which other one may."""
+    for cluster in active_clusters():
+        if not why_shadow(cluster):
+            look_at_lease(cluster)
 
 
 @shared_task

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
+from apps.clusters.models import Cluster
 from apps.executions.cluster_switch import SwitchSight
+from apps.executions.console_lease import ConsoleSight
 from apps.executions.models import Step
 from apps.kube.gateway import (
     BUDGETS,
@@ -67,6 +69,7 @@ class Sight:
     view: LiveView
     interests: Interests
     switch: SwitchSight
+    console: ConsoleSight
 
     def follow(self, steps: Sequence[Step]) -> None:
         self.interests.add_steps(steps)
@@ -84,10 +87,11 @@ class Sight:
         self.switch.join()
 
 
-def open_sight(gateway: KubernetesGateway) -> Sight:
+def open_sight(cluster: Cluster, gateway: KubernetesGateway) -> Sight:
     """Nothing is asked of the cluster before the first look. gateway: closed with it."""
     interests = Interests(settings.STEERING_NAMESPACE)
     view = LiveView(
         gateway, kinds=(*FOLLOWED, *BY_NAMESPACE), namespaced=BY_NAMESPACE, wakes=interests.are_met_by
     )
-    return Sight(gateway, view, interests, SwitchSight(gateway, view.wake))
+    switch, console = SwitchSight(gateway, view.wake), ConsoleSight(cluster, gateway)
+    return Sight(gateway, view, interests, switch, console)

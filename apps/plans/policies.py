@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 FREEZE, KILL_SWITCH, OUTSIDE = "freeze", "kill switch", "outside maintenance"
 CLUSTER_SWITCH, SWITCH_UNREAD = "kill switch in the cluster", "kill switch unread"
-"""Kinds of bans that the cluster itself gives rise to; `executions.cluster_switch` looks for them."""
+OTHER_CONSOLE = "another console"
+"""Kinds of bans that the cluster itself gives rise to; `executions.cluster_switch` and `console_lease` look
+for them."""
 USUAL_MOVES = 50
 USUAL_SECONDS = 10.0
 

@@ -293,6 +293,9 @@ MIG_MANAGER_DAEMONSET = env("MIG_MANAGER_DAEMONSET", default="nvidia-mig-manager
 EXECUTION_FAILURES_BEFORE_PAUSE = env.int("EXECUTION_FAILURES_BEFORE_PAUSE", default=3)
 # So many failures on one cluster without a success between them, and the console throws its kill switch.
 EXECUTION_FAILURES_BEFORE_STOP = env.int("EXECUTION_FAILURES_BEFORE_STOP", default=3)
+# The Lease in each cluster that tells consoles apart: how long it holds, and how often it is renewed.
+CONSOLE_LEASE_SECONDS = env.int("CONSOLE_LEASE_SECONDS", default=60)
+CONSOLE_RENEW_SECONDS = env.float("CONSOLE_RENEW_SECONDS", default=10)
 EXECUTION_CRASHES_BEFORE_STOP = env.int("EXECUTION_CRASHES_BEFORE_STOP", default=8)
 
 # Keys that encrypt stored cluster credentials, newest first. Without any, SECRET_KEY is stretched into one.

@@ -11,7 +11,6 @@ from tests.executions.crashing import Killer
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(900)]
 EFFECTS = {
     "cordon_node/intent/cordon",
-    "hold_target/intent/create_namespace",
     "hold_target/intent/create_class",
     "hold_target/intent/create_hold",
     "hold_target/intent/nominate_hold",

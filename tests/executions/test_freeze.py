@@ -230,7 +230,9 @@ def test_an_effect_is_asked_about_on_its_own_right_before_its_intent(cluster, tw
         execution=execution, position=1, kind=StepKind.CORDON_NODE, target="node node-a"
     )
     lease = locks.claim(execution.pk, owner="test", seconds=60)
-    context = SimpleNamespace(lease=lease, execution=Execution.objects.get(pk=execution.pk), switch=None)
+    context = SimpleNamespace(
+        lease=lease, execution=Execution.objects.get(pk=execution.pk), switch=None, console=None
+    )
     decision, facts = act("cordon", "free it"), {"during": [State.RUNNING], "seconds": 9}
     freeze(cluster)
     with pytest.raises(HeldByPolicy, match="quarter end"):
@@ -322,7 +324,9 @@ def test_a_right_that_was_taken_away_stops_the_very_next_effect(cluster, two_pla
     Execution.objects.filter(pk=execution.pk).update(state=State.RUNNING)
     step = Step.objects.create(execution=execution, position=1, kind=StepKind.CORDON_NODE, target="node a")
     lease = locks.claim(execution.pk, owner="test", seconds=60)
-    context = SimpleNamespace(lease=lease, execution=Execution.objects.get(pk=execution.pk), switch=None)
+    context = SimpleNamespace(
+        lease=lease, execution=Execution.objects.get(pk=execution.pk), switch=None, console=None
+    )
     omar.grants.all().delete()
     with pytest.raises(HeldByPolicy, match="omar may not operate any more"):
         permission.record_intent(context, step, act("cordon", "x"), during=[State.RUNNING], seconds=9)

@@ -18,6 +18,7 @@ from apps.plans.policies import (
     CLUSTER_SWITCH,
     FREEZE,
     KILL_SWITCH,
+    OTHER_CONSOLE,
     OUTSIDE,
     SWITCH_UNREAD,
     USUAL_MOVES,
@@ -35,12 +36,14 @@ EFFECTS = {
     KILL_SWITCH: "stopped",
     CLUSTER_SWITCH: "stopped",
     SWITCH_UNREAD: "stopped",
+    OTHER_CONSOLE: "another console's",
     FREEZE: "frozen",
     OUTSIDE: "outside maintenance",
 }
 HOW_LIFTED = {
     CLUSTER_SWITCH: "Whoever may delete that ConfigMap lifts it; paused executions wait for an operator.",
     SWITCH_UNREAD: "It goes on by itself once it can be read again.",
+    OTHER_CONSOLE: "Executions here wait.",
 }
 AHEAD = timedelta(hours=2)
 """A freeze that begins so soon is announced on every page of the cluster."""
@@ -83,7 +86,7 @@ def tell_standing(cluster: Cluster) -> Standing | None:
     if ban is not None and ban.kind == KILL_SWITCH:
         then = "Nothing new is sent to the cluster; what is in the air is landed. An admin releases it."
         return Standing("bad", "oct", f"{ban.sentence}.", then)
-    if ban is not None and ban.kind in (CLUSTER_SWITCH, SWITCH_UNREAD):
+    if ban is not None and ban.kind in HOW_LIFTED:
         then = "Nothing new is sent to the cluster; what is in the air is landed."
         return Standing("bad", "oct", f"{ban.sentence.rstrip('.')}.", f"{then} {HOW_LIFTED[ban.kind]}")
     if ban is not None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from django.conf import settings
 
 from apps.executions.checks.looking import Look, Objection
-from apps.kube.gateway import AUTOSCALERS, NODES, PODS, PRIORITY_CLASSES, QUOTAS, Kind
+from apps.kube.gateway import AUTOSCALERS, LEASES, NODES, PODS, PRIORITY_CLASSES, QUOTAS, Kind
 
 
 def check_rights(look: Look) -> Iterator[Objection]:
@@ -23,6 +23,7 @@ def check_rights(look: Look) -> Iterator[Objection]:
         ("create", PODS, "eviction", ""),
         ("patch", PODS, "", ""),
         ("patch", PODS, "status", ""),
+        ("create", LEASES, "", ours),
         ("create", PODS, "", ours),
         ("delete", PODS, "", ours),
         ("get", PRIORITY_CLASSES, "", ""),

@@ -1,0 +1,216 @@
+"""Which console may change a cluster: whoever holds the Lease `console` in our namespace there.
+
+New effects alone need it; what an execution has under way is landed, undone and released without. Every
+renewal raises an epoch: committed here first, then sent, guarded by the Lease's resourceVersion. How a Lease
+is read and written is `lease_body`, what the rows say of it `console_standing`.
+
+Clocks of two consoles are never compared: another one's Lease has run out when it did not change for its
+duration by this database's clock.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from django.conf import settings
+from django.db import transaction
+
+from apps.audit import services as audit
+from apps.clusters.errors import ConnectionFailed
+from apps.clusters.gateways import open_gateway
+from apps.clusters.models import Cluster
+from apps.clusters.notices import publish_on_commit
+from apps.executions import ledger
+from apps.executions.console_standing import holds, own_identity
+from apps.executions.lease_body import NAME, FoundLease, lease_body, read_lease
+from apps.executions.models import ClusterSafety
+from apps.executions.objects import console_namespace
+from apps.kube.errors import AlreadyExists, Conflict, Forbidden, KubeError, NotFound, Unauthorized
+from apps.kube.gateway import LEASES, NAMESPACES, Gateway
+
+TRIES = 4
+"""Of other workers of ours, and of another console, that renew at the same time."""
+AGAIN_SECONDS = 2.0
+"""How long a runner goes by a look that did not find the Lease ours."""
+
+
+class Word(StrEnum):
+    """HELD by us; by an OTHER console; REFUSED: the server says that we may not; UNREAD: nobody knows now."""
+
+    HELD = "held"
+    OTHER = "other"
+    REFUSED = "refused"
+    UNREAD = "unread"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    word: Word
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """An epoch that is committed and may be sent. now: of the database, before anything is sent."""
+
+    epoch: int
+    now: datetime
+
+
+class ConsoleSight:
+    """What a runner knows of it during one visit: looked at, and renewed, every `CONSOLE_RENEW_SECONDS`."""
+
+    def __init__(self, cluster: Cluster, gateway: Gateway) -> None:
+        self._cluster, self._gateway = cluster, gateway
+        self._seen: tuple[float, Standing] | None = None
+
+    def look(self, *, is_enough: bool = True) -> Standing:
+        """is_enough: False where the Lease was renewed too long ago for what is to be sent."""
+        if self._seen is not None and is_enough:
+            at, standing = self._seen
+            age = settings.CONSOLE_RENEW_SECONDS if standing.word == Word.HELD else AGAIN_SECONDS
+            if time.monotonic() - at < age:
+                return standing
+        began = time.monotonic()
+        self._seen = (began, look(self._cluster, self._gateway))
+        return self._seen[1]
+
+
+def look_at_lease(cluster: Cluster) -> Standing:
+    """For the timer."""
+    try:
+        gateway = open_gateway(cluster)
+    except ConnectionFailed as error:
+        return Standing(Word.UNREAD, str(error))
+    try:
+        return look(cluster, gateway)
+    finally:
+        gateway.close()
+
+
+def look(cluster: Cluster, gateway: Gateway) -> Standing:
+    """See whose Lease it is; where it is ours, or nobody's, renew it if that is due."""
+    try:
+        return _look(cluster, gateway)
+    except KubeError as error:
+        return _keep_error(cluster, error)
+
+
+def _look(cluster: Cluster, gateway: Gateway) -> Standing:
+    identity, space = own_identity(), settings.STEERING_NAMESPACE
+    for _ in range(TRIES):
+        body = gateway.get_object(LEASES, NAME, namespace=space)
+        found = read_lease(body, identity) if body is not None else None
+        claim = _claim(cluster, found, identity)
+        if isinstance(claim, Standing):
+            return claim
+        try:
+            _send(gateway, found, claim, identity)
+        except Conflict:
+            continue
+        except NotFound:
+            if found is None:
+                _make_namespace(cluster, gateway)
+            continue
+        return _keep_held(cluster, claim)
+    return Standing(Word.UNREAD, f"the Lease {space}/{NAME} changed whenever it was to be renewed")
+
+
+def _claim(cluster: Cluster, found: FoundLease | None, identity: str) -> Standing | _Claim:
+    """One transaction, after the look: what others of ours committed before it is known here."""
+    ClusterSafety.objects.get_or_create(cluster=cluster)
+    with transaction.atomic(durable=True):
+        row = ClusterSafety.objects.select_for_update(no_key=True).get(cluster=cluster)
+        now = ledger.database_time()
+        is_ours = found is not None and found.holder == identity
+        if found is not None and found.holder and not is_ours and not _has_run_out(row, found, now):
+            _keep_other(row, found, now)
+            return Standing(Word.OTHER)
+        if is_ours and holds(row, now, settings.CONSOLE_LEASE_SECONDS - settings.CONSOLE_RENEW_SECONDS):
+            return Standing(Word.HELD)
+        row.epoch = max(row.epoch, found.top if found is not None else 0) + 1
+        row.save(update_fields=["epoch"])
+        if not is_ours:
+            detail = {"epoch": row.epoch, "console": identity, "before": found.holder if found else ""}
+            _audit(cluster, "cluster.lease_taken", detail)
+    return _Claim(row.epoch, now)
+
+
+def _has_run_out(row: ClusterSafety, found: FoundLease, now: datetime) -> bool:
+    if row.holder_since is None or row.holder_version != found.version:
+        return False
+    return now > row.holder_since + timedelta(seconds=found.seconds or settings.CONSOLE_LEASE_SECONDS)
+
+
+def _keep_other(row: ClusterSafety, found: FoundLease, now: datetime) -> None:
+    is_new = row.holder != found.holder
+    if row.holder_version == found.version and not is_new and not row.lease_error:
+        return
+    if row.holder_version != found.version:
+        row.holder_version, row.holder_since = found.version, now
+    row.holder, row.holder_host, row.holder_seconds = found.holder, found.renewed_by, found.seconds
+    row.lease_until, row.lease_error = None, ""
+    row.save()
+    if is_new:
+        detail: dict[str, object] = {"console": found.holder, "renewed_by": found.renewed_by}
+        _audit(row.cluster, "cluster.lease_of_other", detail)
+        publish_on_commit(row.cluster.name, "policy", {})
+
+
+def _send(gateway: Gateway, found: FoundLease | None, claim: _Claim, identity: str) -> None:
+    body = lease_body(
+        found,
+        identity=identity,
+        host=socket.gethostname(),
+        epoch=claim.epoch,
+        now=claim.now,
+        seconds=settings.CONSOLE_LEASE_SECONDS,
+    )
+    if found is None:
+        gateway.create_object(LEASES, body, namespace=settings.STEERING_NAMESPACE)
+    else:
+        gateway.patch_object(LEASES, NAME, body, namespace=settings.STEERING_NAMESPACE)
+
+
+def _make_namespace(cluster: Cluster, gateway: Gateway) -> None:
+    """Where nothing of ours was ever. It stays, like the Lease in it."""
+    name = settings.STEERING_NAMESPACE
+    with transaction.atomic(durable=True):
+        _audit(cluster, "cluster.namespace_made", {"namespace": name})
+    try:
+        gateway.create_object(NAMESPACES, console_namespace(name))
+    except AlreadyExists:
+        return
+
+
+def _keep_held(cluster: Cluster, claim: _Claim) -> Standing:
+    """It holds from before it was sent, so never longer here than in the cluster."""
+    until = claim.now + timedelta(seconds=settings.CONSOLE_LEASE_SECONDS)
+    with transaction.atomic(durable=True):
+        row = ClusterSafety.objects.select_for_update(no_key=True).get(cluster=cluster)
+        was_known = row.lease_until is not None and not row.lease_error
+        row.lease_until = until
+        row.holder = row.holder_host = row.holder_version = row.lease_error = ""
+        row.holder_since, row.holder_seconds = None, 0
+        row.save()
+        if not was_known:
+            publish_on_commit(cluster.name, "policy", {})
+    return Standing(Word.HELD)
+
+
+def _keep_error(cluster: Cluster, error: KubeError) -> Standing:
+    """What holds, holds until its time is over."""
+    is_refused = isinstance(error, Forbidden | Unauthorized)
+    ClusterSafety.objects.get_or_create(cluster=cluster)
+    ClusterSafety.objects.filter(cluster=cluster).exclude(lease_error=str(error)).update(
+        lease_error=str(error)
+    )
+    return Standing(Word.REFUSED if is_refused else Word.UNREAD, str(error))
+
+
+def _audit(cluster: Cluster, action: str, detail: dict[str, object]) -> None:
+    audit.record(actor=None, action=action, subject=cluster, cluster=cluster.name, detail=detail)
