@@ -8,6 +8,7 @@ from console.api_errors import no_such_address
 from console.api_router import router
 from console.api_schema import SchemaView
 from console.health import healthz, readyz
+from console.metrics.view import metrics
 
 handler400 = "console.api_errors.bad_request"
 handler500 = "console.api_errors.server_error"
@@ -15,6 +16,7 @@ handler500 = "console.api_errors.server_error"
 urlpatterns = [
     path("healthz", healthz, name="healthz"),
     path("readyz", readyz, name="readyz"),
+    path("metrics", metrics, name="metrics"),
     path("api/v1/events/", events, name="events"),
     path("api/v1/schema/", SchemaView.as_view(), name="schema"),
     path("api/v1/docs/", RedirectView.as_view(pattern_name="reference")),

@@ -48,7 +48,8 @@ class Alert(models.Model):
 class ChainCheck(models.Model):
     """How far the ledger's chain was checked in this round: a few entries at a time, then from the start.
 
-    `fault`: why it is broken, at `broken_id`; stays until a whole round finds nothing.
+    `fault`: why it is broken, at `broken_id`; stays until a whole round finds nothing. `looked_at`: when the
+    timer's look for trouble last came this far, so beat, broker and a worker were alive.
     """
 
     last_id = models.BigIntegerField(default=0)
@@ -57,3 +58,4 @@ class ChainCheck(models.Model):
     fault = models.TextField(blank=True)
     broken_id = models.BigIntegerField(null=True)
     broken_at = models.DateTimeField(null=True)
+    looked_at = models.DateTimeField(null=True)

@@ -114,6 +114,7 @@ def _check_chain(now: datetime) -> Iterator[Due]:
         row.last_id, row.last_hash = last_id, verdict.head
         if verdict.entries < ENTRIES_A_LOOK:
             row.fault, row.broken_id, row.broken_at = "", None, None
+    row.looked_at = now
     row.save()
     if row.fault:
         yield Due(

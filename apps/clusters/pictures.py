@@ -12,7 +12,7 @@ from typing import Any
 from apps.clusters.packing import Opener, Packer
 from apps.planner.inventory import Node, Pod
 from apps.planner.maintenance import why_maintained
-from apps.planner.resources import demand_of
+from apps.planner.resources import asks_gpu, demand_of
 from apps.planner.rooms import is_open_node
 from apps.planner.shares import NOTHING, WHOLE, asked_of, part_of
 from apps.planner.snapshot import Snapshot
@@ -55,6 +55,7 @@ def summarise(snapshot: Snapshot) -> dict[str, Any]:
         "pods": len(snapshot.pods),
         "pending": len(snapshot.pending_pods),
         "pending_gpus": _plain(sum(_asked(pod, None) for pod in snapshot.pending_pods)),
+        "pending_since": _oldest(one.created_at for one in snapshot.pending_pods if asks_gpu(one)),
         "models": dict(models.most_common(50)),
         "drifted": {node.name: node.drift[0] for node in snapshot.nodes.values() if node.drift},
         "maintained": {
@@ -63,6 +64,11 @@ def summarise(snapshot: Snapshot) -> dict[str, Any]:
         "warnings": sum(1 for node in snapshot.nodes.values() if node.warnings),
         "problems": len(snapshot.problems),
     }
+
+
+def _oldest(times: Iterable[float]) -> float | None:
+    """In seconds since the epoch; None where nothing tells one."""
+    return min((at for at in times if at > 0), default=None)
 
 
 def _offered(node: Node) -> float:

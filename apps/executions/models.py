@@ -6,6 +6,9 @@ from django.db.models import Q
 
 from apps.clusters.models import Cluster, Snapshot
 from apps.executions.gpu_hours.models import GpuHours as GpuHours
+from apps.executions.models_of_clusters import ApiRequestCount as ApiRequestCount
+from apps.executions.models_of_clusters import ClusterHoldings as ClusterHoldings
+from apps.executions.models_of_clusters import ClusterRelease as ClusterRelease
 from apps.executions.safety_models import ClusterSafety as ClusterSafety
 from apps.executions.safety_models import Console as Console
 from apps.executions.states import TERMINAL, ExecutionState, StepKind, StepState
@@ -233,48 +236,3 @@ class FailureCount(models.Model):
     cluster = models.OneToOneField(Cluster, on_delete=models.CASCADE, related_name="+")
     in_row = models.PositiveIntegerField(default=0)
     executions = models.JSONField(default=list)
-
-
-class ClusterHoldings(models.Model):
-    """What of ours was last found in a cluster.
-
-    `held`: as `holdings.held_to_dict` stores it. `unread`: what the credential may not list, in sentences.
-    `tried_at`, `error`: of the last look, which may have failed; what the one before found stays.
-    """
-
-    cluster = models.OneToOneField(Cluster, on_delete=models.CASCADE, related_name="+")
-    held = models.JSONField(default=list)
-    unread = models.JSONField(default=list)
-    looked_at = models.DateTimeField(null=True)
-    tried_at = models.DateTimeField(null=True)
-    error = models.TextField(blank=True)
-
-
-class ClusterRelease(models.Model):
-    """An order to take everything of ours out of a cluster, or to find out what that would be (rehearsal).
-
-    `of_others`, `even_mid_mig`, `of_stopped`: as in `releasing.Wish`. `begun_at`, `tries`: of the worker's
-    last turn. `released`: words, in their order. `left`: what and why. `error`: why it ended before its end.
-    """
-
-    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
-    asked_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
-    asked_at = models.DateTimeField()
-    is_rehearsal = models.BooleanField(default=False)
-    of_others = models.BooleanField(default=False)
-    even_mid_mig = models.BooleanField(default=False)
-    of_stopped = models.BooleanField(default=False)
-    begun_at = models.DateTimeField(null=True)
-    tries = models.PositiveIntegerField(default=0)
-    ended_at = models.DateTimeField(null=True)
-    released = models.JSONField(default=list)
-    left = models.JSONField(default=list)
-    error = models.TextField(blank=True)
-
-    class Meta:
-        ordering = ["-id"]
-        constraints = [
-            models.UniqueConstraint(
-                fields=["cluster"], condition=Q(ended_at=None), name="one_open_release_per_cluster"
-            )
-        ]

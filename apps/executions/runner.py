@@ -76,7 +76,7 @@ def _visit(lease: locks.Lease, limit: float, *, stays: bool) -> None:
     cluster = _load(lease).plan.cluster
     gateway = open_gateway(cluster)
     sight = open_sight(cluster, gateway)
-    requests = RequestLog(lease)
+    requests = RequestLog(lease, cluster.pk)
     gateway.observe(requests.note)
     try:
         _turn_until(lease, sight, limit, requests, stays=stays)

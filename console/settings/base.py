@@ -262,6 +262,10 @@ DEVICE_READINGS = "apps.telemetry.rows.readings_told"  # asked for what is told 
 DEVICE_SIGHTINGS = "apps.telemetry.sightings.sightings_of"  # asked by the watcher: the last source of holders
 LOW_USE_PERCENT = env.float("LOW_USE_PERCENT", default=30)
 
+# /metrics for Prometheus: by this bearer token, or for anybody where it is open. Neither: no such address.
+METRICS_TOKEN = env.str("METRICS_TOKEN", default="")
+METRICS_OPEN = env.bool("METRICS_OPEN", default=False)
+
 # The admission webhook that gates replacements (spec: steering). Empty URL: no steering by webhook.
 STEERING_URL = env.str("STEERING_URL", default="")
 STEERING_CA_FILE = env.str("STEERING_CA_FILE", default="")
