@@ -15,7 +15,7 @@ from apps.planner.snapshot import Snapshot
 
 TOGETHER = {
     "ray.io/cluster": "RayCluster",
-    "leaderworkerset.sh/name": "LeaderWorkerSet",
+    "leaderworkerset.sigs.k8s.io/name": "LeaderWorkerSet",
     "jobset.sigs.k8s.io/jobset-name": "JobSet",
 }
 """Label -> what kind of company its value names."""

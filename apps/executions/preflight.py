@@ -23,7 +23,12 @@ from apps.executions.checks.looking import Check, Look, Objection
 from apps.executions.checks.maintenance import check_maintenance
 from apps.executions.checks.namespaces import check_namespaces, check_quotas
 from apps.executions.checks.offers import check_offers
-from apps.executions.checks.owners import check_autoscalers, check_jobs, check_owners
+from apps.executions.checks.owners import (
+    check_autoscalers,
+    check_failure_policies,
+    check_jobs,
+    check_owners,
+)
 from apps.executions.checks.rights import check_rights
 from apps.executions.checks.schedulers import check_other_schedulers
 from apps.executions.checks.steering import check_hand_overs, check_steering
@@ -83,6 +88,7 @@ CHECKS: tuple[Check, ...] = (
     check_rights,
     check_owners,
     check_jobs,
+    check_failure_policies,
     check_autoscalers,
     check_budgets,
     check_gangs,

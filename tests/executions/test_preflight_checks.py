@@ -10,7 +10,7 @@ from apps.executions.checks.budgets import check_budgets
 from apps.executions.checks.gangs import check_gangs
 from apps.executions.checks.looking import Look
 from apps.executions.checks.namespaces import check_namespaces, check_quotas
-from apps.executions.checks.owners import check_autoscalers, check_jobs, check_owners
+from apps.executions.checks.owners import check_autoscalers, check_failure_policies, check_jobs, check_owners
 from apps.executions.checks.steering import check_hand_overs
 from apps.kube.errors import NotFound
 from apps.kube.gateway import AUTOSCALERS, JOBS, NAMESPACES, QUOTAS, REPLICASETS
@@ -87,6 +87,33 @@ def test_a_job_that_bears_each_loss_but_not_all_of_them_is_refused():
     (sentence,) = said(check_jobs, plan=moving(*pods), seen=replace(seen, workloads={"job": job}))
     assert sentence.startswith(
         "The plan evicts 2 pods of Job ml/batch, which has lost 5 and bears 6 (backoffLimit)"
+    )
+
+
+def job_with(*rules):
+    about = {"namespace": "ml", "name": "batch", "uid": "job"}
+    return {"metadata": about, "spec": {"backoffLimit": 6, "podFailurePolicy": {"rules": list(rules)}}}
+
+
+def on_eviction(action):
+    return {"action": action, "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+
+
+def test_a_job_that_fails_as_a_whole_for_one_evicted_pod_is_refused_whatever_its_limit():
+    ours = pod("a", "node-a", 1, workload="job", owner_kind="Job")
+    seen = picture(pods=[ours])
+    seen = replace(
+        seen, workloads={"job": Workload("job", "Job", "ml", "batch", replicas=2, backoff_limit=6)}
+    )
+    facts = {"plan": moving(ours), "seen": seen}
+    (sentence,) = said(check_failure_policies, jobs=[job_with(on_eviction("FailJob"))], **facts)
+    assert sentence.startswith("Job ml/batch fails as a whole when one of its pods is evicted")
+    codes = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}
+    for rules in ([], [codes], [on_eviction("Ignore"), on_eviction("FailJob")], [on_eviction("Count")]):
+        assert said(check_failure_policies, jobs=[job_with(*rules)], **facts) == []
+    assert (
+        said(check_failure_policies, jobs=[{**job_with(on_eviction("FailJob")), "metadata": {}}], **facts)
+        == []
     )
 
 

@@ -10,6 +10,31 @@ from tests.kube.objects import owned, pod
 MINE = {"labels": {"scheduling.x-k8s.io/pod-group": "train"}}
 OF_VOLCANO = {"annotations": {"scheduling.k8s.io/group-name": "train"}}
 OF_KAI = {"annotations": {"pod-group-name": "train"}}
+# As the controllers of LeaderWorkerSet and JobSet write them.
+LEADER = {
+    "leaderworkerset.sigs.k8s.io/name": "serve",
+    "leaderworkerset.sigs.k8s.io/group-index": "0",
+    "leaderworkerset.sigs.k8s.io/group-key": "689ad3a7e8ed1b4ba2f35b7ac5ba0e6f8e3fcd1b",
+    "leaderworkerset.sigs.k8s.io/worker-index": "0",
+    "leaderworkerset.sigs.k8s.io/template-revision-hash": "6b8f4f9c6d",
+    "apps.kubernetes.io/pod-index": "0",
+    "statefulset.kubernetes.io/pod-name": "serve-0",
+}
+WORKER = {
+    **LEADER,
+    "leaderworkerset.sigs.k8s.io/worker-index": "2",
+    "apps.kubernetes.io/pod-index": "2",
+    "statefulset.kubernetes.io/pod-name": "serve-0-2",
+}
+OF_JOBSET = {
+    "jobset.sigs.k8s.io/jobset-name": "js",
+    "jobset.sigs.k8s.io/replicatedjob-name": "workers",
+    "jobset.sigs.k8s.io/job-index": "1",
+    "jobset.sigs.k8s.io/job-key": "2d0b3f0c4f6d1b0f8c3a5d0f6c7e8a9b1c2d3e4f",
+    "jobset.sigs.k8s.io/restart-attempt": "0",
+    "batch.kubernetes.io/job-name": "js-workers-1",
+    "batch.kubernetes.io/job-completion-index": "3",
+}
 
 
 def group(kind, name="train", **spec):
@@ -57,8 +82,9 @@ def test_a_pod_whose_move_would_break_its_gang_stays(least, may_move):
     ("labels", "says"),
     [
         ({"ray.io/node-type": "head", "ray.io/cluster": "rc"}, "head of the Ray cluster rc"),
-        ({"leaderworkerset.sh/name": "serve"}, "LeaderWorkerSet serve"),
-        ({"jobset.sigs.k8s.io/jobset-name": "js"}, "JobSet js"),
+        (LEADER, "LeaderWorkerSet serve, which restarts its whole group"),
+        (WORKER, "LeaderWorkerSet serve, which restarts its whole group"),
+        (OF_JOBSET, "JobSet js, which restarts or fails as a whole"),
         ({"ray.io/node-type": "worker", "ray.io/cluster": "rc"}, None),
     ],
 )

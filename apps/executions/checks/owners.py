@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from apps.executions.checks.looking import Look, Objection
-from apps.kube.gateway import AUTOSCALERS
+from apps.kube.gateway import AUTOSCALERS, JOBS
 from apps.planner.inventory import Pod, Workload
 
 KNOWN_KINDS = ("ReplicaSet", "StatefulSet", "Job")
@@ -70,6 +71,36 @@ def check_jobs(look: Look) -> Iterator[Objection]:
                 f"{job.failed_pods} and bears {job.backoff_limit} (backoffLimit): the Job would fail. Ask "
                 "for a plan that moves fewer of them, or have its owner raise the limit."
             )
+
+
+def check_failure_policies(look: Look) -> Iterator[Objection]:
+    """A Job may say itself that one eviction fails it as a whole (podFailurePolicy), whatever its limit."""
+    jobs = {pod.workload: pod for pod in look.leaving if pod.owner_kind == "Job"}
+    if not jobs:
+        return
+    for job in look.listed(JOBS):
+        pod = jobs.get(child_text(job, "metadata", "uid"))
+        if pod is not None and _answer_to_eviction(job) == "FailJob":
+            yield Objection(
+                f"{look.name_of_owner(pod)} fails as a whole when one of its pods is evicted "
+                "(podFailurePolicy: FailJob on DisruptionTarget). Have its owner change that "
+                "rule, or leave it where it is.",
+                pod.uid,
+            )
+
+
+def _answer_to_eviction(job: Mapping[str, Any]) -> str:
+    """Action of the first rule about the condition that an evicted pod gets, "" for none."""
+    policy = (job.get("spec") or {}).get("podFailurePolicy") or {}
+    for rule in policy.get("rules") or []:
+        conditions = rule.get("onPodConditions") or []
+        if any(one.get("type") == "DisruptionTarget" and _is_true(one) for one in conditions):
+            return str(rule.get("action", ""))
+    return ""
+
+
+def _is_true(condition: Mapping[str, Any]) -> bool:
+    return condition.get("status", "True") == "True"
 
 
 def check_autoscalers(look: Look) -> Iterator[Objection]:

@@ -14,6 +14,7 @@ from apps.planner.inventory import Tie
 
 PROTECT = "defrag.gpu.internal/protect"
 MOVABLE = "defrag.gpu.internal/movable"
+LEADER_WORKER_SET = "leaderworkerset.sigs.k8s.io/name"
 MIRROR = "kubernetes.io/config.mirror"
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 SAFE_LOCAL_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
@@ -113,8 +114,8 @@ def _of_company(labels: Mapping[str, str]) -> list[str]:
     if labels.get("ray.io/node-type") == "head":
         cluster = clean(labels.get("ray.io/cluster"), 100)
         return [f"it is the head of the Ray cluster {cluster}: moving it ends the whole cluster"]
-    if "leaderworkerset.sh/name" in labels:
-        group = clean(labels["leaderworkerset.sh/name"], 100)
+    if LEADER_WORKER_SET in labels:
+        group = clean(labels[LEADER_WORKER_SET], 100)
         return [f"it belongs to the LeaderWorkerSet {group}, which restarts its whole group for one lost pod"]
     if "jobset.sigs.k8s.io/jobset-name" in labels:
         jobset = clean(labels["jobset.sigs.k8s.io/jobset-name"], 100)
