@@ -16,6 +16,7 @@ from django.db import transaction
 from apps.clusters import notices
 from apps.executions import ledger
 from apps.executions.checks.looking import Look, Objection
+from apps.executions.failed_cuts import tell_failed_cuts
 from apps.executions.mig_preflight import NodeFindings
 from apps.executions.models import DryRun
 from apps.executions.returning import returning_moves
@@ -57,6 +58,7 @@ def relay_runs(version: PlanVersion, relaid: Iterable[NodeFindings]) -> list[Dry
     the ConfigMap for each layout that gets its name there."""
     now = ledger.database_time()
     relaid = list(relaid)
+    failed = tell_failed_cuts(version.plan.cluster) if relaid else {}
     diffs = {one.params["config"]: one.diff for one in relaid if one.diff}
     return [
         DryRun(version=version, pod_uid=name, pod=f"{LAYOUT} {name}", allowed=True, message=diff, at=now)
@@ -67,7 +69,7 @@ def relay_runs(version: PlanVersion, relaid: Iterable[NodeFindings]) -> list[Dry
             pod_uid=one.node_uid[:64],
             pod=f"node {one.node}"[:320],
             allowed=not one.refusals,
-            message=" ".join(one.refusals) or one.note,
+            message=". ".join(filter(None, [" ".join(one.refusals) or one.note, failed.get(one.node_uid)])),
             at=now,
         )
         for one in relaid

@@ -258,11 +258,14 @@ def change_state(
 
 @contextmanager
 def _locked(lease: Lease, step: Step) -> Iterator[tuple[Execution, Step, datetime]]:
+    """Once it is committed, the caller's step is as the row, so nobody has to read all steps again."""
     with hold_fence(lease) as execution:
         row = Step.objects.select_for_update(no_key=True).get(pk=step.pk, execution_id=execution.pk)
         if row.state != step.state:
             raise LostLease(f"step {step.pk} is {row.state}, not {step.state} as it was read")
         yield execution, row, database_time()
+    for field in Step._meta.concrete_fields:
+        setattr(step, field.attname, getattr(row, field.attname))
 
 
 def _set_state(row: Step, target: StepState) -> None:

@@ -34,7 +34,7 @@ from apps.executions.standing import stand
 from apps.executions.states import TERMINAL, ExecutionState
 from apps.executions.stepping import NeedsPerson, Unreliable, advance_each
 from apps.executions.undoing import cancel, roll_back
-from apps.executions.verifying import verify_outcome
+from apps.executions.verifying import tell_elsewhere, verify_outcome
 from apps.executions.watched import Sight, open_sight
 from apps.kube.errors import KubeError
 from apps.plans import queries as plans
@@ -242,7 +242,8 @@ def _verify(context: Context) -> bool:
     if final:
         return advance_each(context, final, during=(State.VERIFYING,))
     if context.execution.outcome["matches"]:
-        ledger.move_execution(context.lease, State.SUCCEEDED, "Everything is as it was promised.")
+        words = f"Everything is as it was promised.{tell_elsewhere(context.steps)}"
+        ledger.move_execution(context.lease, State.SUCCEEDED, words)
     else:
         differences = " ".join(context.execution.outcome["differences"])
         ledger.move_execution(

@@ -5,7 +5,7 @@ A last check before an eviction; what is fitting in all other respects was verif
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from apps.executions.sightings import is_finished, uid, unschedulable
@@ -14,8 +14,15 @@ from apps.planner.resources import add_quantities, effective_requests, parse_qua
 Json = dict[str, Any]
 
 
-def why_no_room(node: Json | None, pods: Iterable[Json], wanted: dict[str, int], *, node_uid: str) -> str:
-    """A sentence, or "" if the node can take a pod that asks for `wanted` (planner's units)."""
+def why_no_room(
+    node: Json | None,
+    pods: Iterable[Json],
+    wanted: Mapping[str, int],
+    *,
+    node_uid: str,
+    pods_wanted: int = 1,
+) -> str:
+    """A sentence, or "" if the node can take pods that together ask for `wanted` (planner's units)."""
     if node is None or uid(node) != node_uid:
         return "the target node is gone or was made anew"
     where = f"target {node['metadata']['name']}"
@@ -27,7 +34,7 @@ def why_no_room(node: Json | None, pods: Iterable[Json], wanted: dict[str, int],
     there = [pod for pod in pods if not is_finished(pod)]
     used = add_quantities(requests_of(pod) for pod in there)
     offered = _amounts((node.get("status") or {}).get("allocatable") or {})
-    if "pods" in offered and len(there) >= offered["pods"]:
+    if "pods" in offered and len(there) + pods_wanted > offered["pods"]:
         return f"{where} takes no further pod"
     for name, amount in sorted(wanted.items()):
         left = offered.get(name, 0) - used.get(name, 0)

@@ -64,20 +64,17 @@ class Unreliable(Exception):
 
 
 def advance_each(context: Context, steps: Iterable[Step], *, during: Collection[str]) -> bool:
-    """One look at each of these that is due. Later ones see what was written for earlier ones."""
+    """One look at each of these that is due. Later ones see what was written for earlier ones: what the
+    ledger writes, it writes into the steps of the context as well. What people write meanwhile is met by the
+    row's lock and state before anything is sent, and seen in the next turn."""
     moved = False
     for step in steps:
         if step.observed.get("needs_person") or (step.retry_at is not None and step.retry_at > context.now):
             continue
         if advance_step(context, step, during=during):
             moved = True
-            context = reload(context)
+            context = replace(context, now=ledger.database_time())
     return moved
-
-
-def reload(context: Context) -> Context:
-    steps = list(context.execution.steps.all())
-    return replace(context, steps=steps, now=ledger.database_time())
 
 
 def advance_step(context: Context, step: Step, *, during: Collection[str]) -> bool:
@@ -161,7 +158,6 @@ def _act(context: Context, step: Step, decision: Decision, during: Collection[st
     if instead is not None:
         is_told = instead.verdict == Verdict.BLOCKED and step.state == StepState.BLOCKED
         return False if is_told and step.reason == instead.reason else _record(context, step, instead)
-    step.refresh_from_db()
     try:
         module_of(step).apply(context, step, decision)
     except ExecutionError:
@@ -234,7 +230,6 @@ def _fail(context: Context, step: Step, error: Exception, *, was_refused: bool =
     if not known:
         log.exception("a step's code failed", execution=context.execution.pk, step=step.pk, kind=step.kind)
     message = str(error) if known else f"an error in the console itself ({type(error).__name__}): see its log"
-    step.refresh_from_db()
     failures = ledger.record_failure(
         context.lease,
         step,
@@ -244,7 +239,6 @@ def _fail(context: Context, step: Step, error: Exception, *, was_refused: bool =
         seconds=step_seconds(step.kind),
         was_refused=was_refused,
     )
-    step.refresh_from_db()
     is_refused = failures >= settings.EXECUTION_FAILURES_BEFORE_PAUSE
     is_silent = passing and is_late(step, context.now)
     if not is_refused and not is_silent:

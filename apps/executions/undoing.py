@@ -25,7 +25,7 @@ from apps.executions.locks import Lease
 from apps.executions.models import Execution, Step
 from apps.executions.outlook import as_sentence, tell_outlook
 from apps.executions.states import ExecutionState, StepKind, StepState
-from apps.executions.stepping import NeedsPerson, advance_each, reload, settle_eviction, undo_step
+from apps.executions.stepping import NeedsPerson, advance_each, settle_eviction, undo_step
 from apps.executions.whole_gangs import has_been_over, is_settling, tell_broken_gangs
 from apps.kube.errors import KubeError
 
@@ -53,14 +53,14 @@ def cancel(context: Context) -> bool:
         if land(context):
             return True
     except NeedsPerson:
-        if any(_stands_unsettled(step) for step in reload(context).steps):
+        if any(_stands_unsettled(step) for step in context.steps):
             raise
         return True  # that step is dropped on the next turn: nobody is asked twice
     book = Ledger(context.steps)
     _drop(context, steps_to_drop(book, keep_landing=True))
     if steps_to_land(book) or preemptions_to_settle(book):
         return False
-    return _undo_last(reload(context))
+    return _undo_last(context)
 
 
 def _stands_unsettled(step: Step) -> bool:
@@ -74,7 +74,7 @@ def roll_back(context: Context) -> bool:
     if unsettled:
         return any([settle_eviction(context, step, drop=True) for step in unsettled])
     _drop(context, steps_to_drop(Ledger(context.steps), keep_landing=False))
-    return _undo_last(reload(context))
+    return _undo_last(context)
 
 
 def _drop(context: Context, steps: list[Step]) -> None:
@@ -104,7 +104,6 @@ def _undo_last(context: Context) -> bool:
     is_tried_again = any(step.retry_at is not None and step.retry_at > context.now for step in others)
     if standing and not moved and not is_tried_again:
         first = standing[0]
-        first.refresh_from_db()
         raise NeedsPerson(first.reason, first.observed["cause"])
     return moved
 

@@ -48,6 +48,18 @@ def find_successors(steps: Sequence[Step]) -> dict[str, str]:
     return {old: new for old, new in pairs.items() if new}
 
 
+def tell_elsewhere(steps: Sequence[Step]) -> str:
+    """Replacements that did not count, because they run on other nodes than planned; "" if there are none."""
+    missed = [s for s in steps if s.kind == StepKind.AWAIT_REPLACEMENT and s.state == StepState.SUPERSEDED]
+    seen = [(step.params, step.observed.get("seen", {})) for step in missed]
+    told = [
+        f"{known.get('replacement_name', '')} on {known['landed_on']}"
+        for params, known in seen
+        if known.get("landed_on", params["target"]) != params["target"]
+    ]
+    return f" Not where it was planned, but Ready: {', '.join(told)}." if told else ""
+
+
 def find_offers(steps: Sequence[Step]) -> dict[str, dict[str, int]]:
     """By relaid node: what it was to offer."""
     return {

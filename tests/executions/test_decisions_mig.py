@@ -8,6 +8,7 @@ import pytest
 from apps.executions.decisions import Verdict
 from apps.executions.mig_labels import read_mig_labels
 from apps.executions.mig_looking import Facts, Limits
+from apps.executions.repairing import steps_to_repair
 from apps.executions.states import StepKind, StepState
 from apps.executions.steps import reconfigure_mig
 from tests.executions.things import step
@@ -104,6 +105,35 @@ def test_nothing_is_sent_while_anything_is_not_as_it_was_approved(facts, words):
     assert decision.verdict == Verdict.STOP
     assert words in decision.reason
     assert "Nothing was changed" in decision.runbook
+
+
+def test_operands_that_a_failure_left_paused_are_told_and_repair_is_offered():
+    left = look("gpu5", "failed", offers={GPU: 8}, paused=True)
+    decision = decide(asked(), left)
+    assert (decision.verdict, decision.cause) == (Verdict.STOP, "mig-failed")
+    assert "paused: device-plugin" in decision.reason
+    assert "Repair does the same for this node alone" in decision.runbook
+    assert decision.seen["failed_at"] == "2026-01-01T12:00:00+00:00"
+    standing = asked(StepState.BLOCKED)
+    standing.observed |= {"needs_person": True, "cause": decision.cause}
+    assert steps_to_repair([standing]) == [standing]
+    repairing = asked(seen={"repair": "asked"})
+    assert decide(repairing, left).effect == "restore"
+    restored = asked(seen={"repair": "asked"}, sent=("relabel", "restore"))
+    assert (
+        decide(restored, before(paused=True)).verdict == Verdict.WAIT
+    )  # the earlier layout alone is not enough
+    assert decide(restored, before(paused=True, overtime=1)).verdict == Verdict.STOP
+
+
+def test_a_layout_that_is_lost_while_it_settles_or_after_it_was_believed_counts_as_lost():
+    """A reboot takes the instances and leaves label and state as they were."""
+    since = {"as_planned_since": (NOW - timedelta(seconds=50)).isoformat()}
+    lost = look("gpu5", "success", offers={GPU: 8})
+    waiting = decide(asked(seen=since), lost)
+    assert (waiting.verdict, waiting.seen["as_planned_since"]) == (Verdict.WAIT, "")
+    wrong = {"wrong_since": (NOW - timedelta(seconds=301)).isoformat()}
+    assert decide(asked(seen=wrong), lost).cause == "mig-mismatch"
 
 
 def test_a_pod_on_its_way_out_still_holds_its_gpu_and_is_waited_for():

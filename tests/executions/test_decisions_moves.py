@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,10 +12,11 @@ from apps.executions.models import Steering
 from apps.executions.names import CHECKPOINT, CHECKPOINT_DONE, CHECKPOINT_REQUESTED, GATE, HOSTNAME
 from apps.executions.objects import hold_pod, pin_and_ungate, steering_webhook
 from apps.executions.replacements import Found, find_replacement
+from apps.executions.room import look_at_all_rooms, look_at_room
 from apps.executions.spare import why_no_room
 from apps.executions.standing import is_still_awaited
 from apps.executions.states import StepKind
-from apps.executions.steps import await_replacement, checkpoint, evict_pod, release
+from apps.executions.steps import await_replacement, checkpoint, evict_pod, hold_target, release
 from tests.executions.things import PARAMS, hold, node, pod, step
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -54,6 +56,75 @@ def evict_facts(**changes):
 
 def decide_eviction(*, sent=(), **changes):
     return evict_pod.decide(step(StepKind.EVICT_POD, sent=sent), evict_facts(**changes), late=False)
+
+
+def test_a_hold_is_done_only_when_the_target_has_the_room_beside_all_others():
+    stands = hold_target.Facts(GOOD_HOLD)
+    target = step(StepKind.HOLD_TARGET)
+    assert hold_target.decide(target, stands, late=False).verdict == Verdict.DONE
+    gone = replace(stands, no_room="target node-b has only 0 of nvidia.com/gpu left, 1 are needed")
+    decision = hold_target.decide(target, gone, late=False)
+    assert (decision.verdict, decision.cause) == (Verdict.BLOCKED, "no-room")
+    assert "nothing was evicted" in decision.runbook
+
+
+class Cluster:
+    """Two targets of 8 GPUs and pods on them or promised to them, as a gateway gives them."""
+
+    def __init__(self, *pods, nodes=()):
+        self.pods, self.nodes = pods, {one["metadata"]["name"]: one for one in nodes}
+
+    def get_object(self, kind, name):
+        return self.nodes.get(name, node(name))
+
+    def list_objects(self, kind, *, field_selector):
+        wanted = field_selector.partition("=")[2]
+        return [one for one in self.pods if one["spec"].get("nodeName", "") == wanted]
+
+
+def seen_by(cluster, *steps, **facts):
+    execution = SimpleNamespace(pk=7)
+    return SimpleNamespace(gateway=cluster, steps=steps, execution=execution, mark="m", **facts)
+
+
+def evictions(*moves, **facts):
+    """moves: target, GPUs."""
+    return [
+        step(
+            StepKind.EVICT_POD,
+            move=number,
+            target=target,
+            target_uid=f"uid-{target}",
+            hold=f"hold-{number}",
+            requests={"nvidia.com/gpu": gpus},
+            **facts,
+        )
+        for number, (target, gpus) in enumerate(moves, start=1)
+    ]
+
+
+def test_before_the_first_eviction_every_target_has_the_room_of_all_moves_to_it():
+    ours = pod("hold-1", gpus=4, nominated="node-b")
+    two = evictions(("node-b", 4), ("node-c", 8))
+    assert look_at_all_rooms(seen_by(Cluster(ours), *two)) == ""
+    taken = pod("stranger", on="node-c", gpus=1)
+    assert "target node-c has only 7" in look_at_all_rooms(seen_by(Cluster(ours, taken), *two))
+    promised = pod("other", nominated="node-c", gpus=1)
+    assert "target node-c has only 7" in look_at_all_rooms(seen_by(Cluster(promised), *two))
+    same = evictions(("node-b", 4), ("node-b", 5))
+    assert "8 of nvidia.com/gpu left, 9 are needed" in look_at_all_rooms(seen_by(Cluster(ours), *same))
+    gone = evictions(("node-b", 4), ("node-c", 8))
+    gone[0].observed["sent"] = ["evict"]
+    assert look_at_all_rooms(seen_by(Cluster(taken), *gone)) == ""  # from then on each looks at its own
+
+
+def test_a_relaid_node_behind_our_own_cordon_has_room_for_a_hold_and_no_other_cordon_does():
+    (move,) = evictions(("node-b", 4))
+    for mark, said in (("m", ""), ("of another", "target node-b is cordoned")):
+        closed = node("node-b", cordoned=True, cordon={"execution": 7, "mark": mark})
+        seen = seen_by(Cluster(nodes=[closed]), move)
+        assert look_at_room(seen, move.params, is_opened_later=True) == said
+        assert look_at_room(seen, move.params) == "target node-b is cordoned"
 
 
 def test_an_eviction_is_sent_when_everything_stands_and_remembers_the_siblings():
@@ -174,9 +245,25 @@ def test_ready_counts_only_after_the_owners_min_ready_seconds():
 
 def test_a_replacement_that_the_gate_missed_is_taken_on_the_target_and_told_elsewhere():
     assert decide_wait(Found(pod("lora-2", on="node-b", ready=True))).verdict == Verdict.DONE
-    elsewhere = decide_wait(Found(pod("lora-2", on="node-c", ready=True)))
+    kept = frozenset({"node-a", "node-c"})
+    elsewhere = decide_wait(Found(pod("lora-2", on="node-c", ready=True)), kept=kept)
     assert elsewhere.verdict == Verdict.STOP
     assert "the gate did not catch it" in elsewhere.reason
+
+
+def test_a_replacement_that_came_ungated_and_hurts_nothing_elsewhere_is_left_there_once_it_is_ready():
+    """It never counts as landed: the step is superseded, not verified."""
+    kept = frozenset({"node-a"})
+    ready = Found(pod("lora-2", on="node-c", ready=True))
+    taken = decide_wait(ready, kept=kept)
+    assert (taken.verdict, taken.seen["landed_on"]) == (Verdict.MOOT, "node-c")
+    starting = Found(pod("lora-2", on="node-c"))
+    assert decide_wait(starting, kept=kept).verdict == Verdict.WAIT
+    assert decide_wait(starting, kept=kept, late=True).verdict == Verdict.STOP
+    assert decide_wait(ready, kept=kept, params={"min_ready_seconds": 10}).verdict == Verdict.WAIT
+    for wrong in (pod("lora-2", on="node-a", ready=True), pod("lora-2", on="node-c", ready=True, gpus=2)):
+        assert decide_wait(Found(wrong), kept=kept).verdict == Verdict.STOP
+    assert decide_wait(ready, kept=kept, params={"form": "best_effort"}).verdict == Verdict.STOP
 
 
 def test_a_replacement_with_other_devices_does_not_count():

@@ -102,6 +102,10 @@ def cordoning(found):
     return forward(cordon_node, StepKind.CORDON_NODE, cordon_node.Facts(found, OURS, 7, 3), move=0)
 
 
+def hold_facts(found, owned, **facts):
+    return hold_target.Facts(HoldFacts(found, owned, **facts))
+
+
 def holding(facts):
     return forward(hold_target, StepKind.HOLD_TARGET, facts)
 
@@ -116,11 +120,11 @@ SHOWN = {
     "uncordon": lambda: backward(
         cordon_node, StepKind.CORDON_NODE, cordon_node.Facts(node(), OURS, 7, 3), move=0
     ),
-    "create_namespace": lambda: holding(HoldFacts(None, "7", has_class=False)),
-    "create_class": lambda: holding(HoldFacts(None, "7")),
-    "create_hold": lambda: holding(HoldFacts(hold(nominated=""), "7")),
-    "nominate_hold": lambda: holding(HoldFacts(hold(), "7")),
-    "delete_hold": lambda: backward(hold_target, StepKind.HOLD_TARGET, HoldFacts(None, "7")),
+    "create_namespace": lambda: holding(hold_facts(None, "7", has_class=False)),
+    "create_class": lambda: holding(hold_facts(None, "7")),
+    "create_hold": lambda: holding(hold_facts(hold(nominated=""), "7")),
+    "nominate_hold": lambda: holding(hold_facts(hold(), "7")),
+    "delete_hold": lambda: backward(hold_target, StepKind.HOLD_TARGET, hold_facts(None, "7")),
     "ask": lambda: forward(
         checkpoint,
         StepKind.CHECKPOINT,

@@ -131,3 +131,27 @@ def test_a_config_map_that_keeps_nothing_is_refused_with_the_line(stage_with, ch
     assert not refused.allowed
     assert words in refused.message
     assert refused.message.endswith(found.layouts[0].line)
+
+
+def test_a_conflict_at_either_patch_is_looked_at_again_and_each_goes_out_once(stage_with, settings):  # noqa: F811
+    settings.EXECUTION_MIG_SYNC_SECONDS = 2
+    stage = stage_with(idle_node)
+    execution, found = stage.start("mig", change=without_name)
+
+    def refuse(path):
+        match = {"method": "PATCH", "path_regex": path, "user_agent_regex": "gpu-defrag"}
+        fault = {"name": path, "action": "status", "code": 409, "reason": "Conflict", "times": 1}
+        stage.simulated.ask("POST", "/_sim/faults", {**fault, "match": match})
+
+    carry_until(execution, lambda: Step.objects.filter(execution=execution).exists())
+    refuse("default-mig-parted-config")
+    carry_until(execution, lambda: has_sent(execution, StepKind.CORDON_NODE, "cordon"))
+    refuse("/nodes/mig-a")
+    assert carry(execution).state == ExecutionState.SUCCEEDED, stage.told(execution)
+    assert [call["status"] for call in additions(stage)] == [409, 200]
+    asked = [call for call in stage.requests("PATCH", "/nodes/mig-a") if CONFIG in call["body"]]
+    assert [call["status"] for call in asked] == [409, 200]
+    for kind, effect in ((StepKind.NAME_LAYOUT, "add"), (StepKind.RECONFIGURE_MIG, "relabel")):
+        assert Step.objects.get(execution=execution, kind=kind).observed["sent"] == [effect]
+    assert relabels(stage, "mig-a") == [found.layouts[0].name]
+    assert stage.traces() == []

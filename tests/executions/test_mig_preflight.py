@@ -8,7 +8,7 @@ import pytest
 from apps.executions.mig_preflight import examine_layouts
 from apps.kube.errors import Forbidden
 from apps.planner.inventory import Gpu, Holding, MigInstance
-from apps.planner.plan import Goal, Move, Plan, Reconfiguration
+from apps.planner.plan import Goal, Move, NamedLayout, Plan, Reconfiguration
 from tests.plans.situations import node, picture, pod
 
 ENTRIES = """
@@ -27,13 +27,15 @@ MANAGER = replace(
 class Cluster:
     """The two objects that are read, as a gateway gives them."""
 
-    def __init__(self, *, text=ENTRIES, env=None, is_absent=False, is_forbidden=False):
-        self.text, self.env, self.is_forbidden = text, env or {}, is_forbidden
+    def __init__(self, *, text=ENTRIES, env=None, is_absent=False, is_forbidden=False, by_sub_path=False):
+        self.text, self.env, self.is_forbidden, self.by_sub_path = text, env or {}, is_forbidden, by_sub_path
         self.daemons = [] if is_absent else [self._daemon()]
 
     def _daemon(self):
         env = [{"name": key, "value": value} for key, value in self.env.items()]
         mount = {"name": "layouts", "mountPath": "/mig-parted-config"}
+        if self.by_sub_path:
+            mount = {**mount, "mountPath": "/mig-parted-config/config.yaml", "subPath": "config.yaml"}
         container = {"name": "main", "env": env, "volumeMounts": [mount]}
         volume = {"name": "layouts", "configMap": {"name": "my-layouts"}}
         spec = {"template": {"spec": {"containers": [container], "volumes": [volume]}}}
@@ -47,7 +49,11 @@ class Cluster:
         assert (kind.plural, name, namespace) == ("configmaps", "my-layouts", "gpu-operator")
         if self.is_forbidden:
             raise Forbidden("forbidden")
-        return {"data": {"config.yaml": self.text}}
+        return {"metadata": {"uid": "u", "resourceVersion": "1"}, "data": {"config.yaml": self.text}}
+
+    def patch_object(self, kind, name, body, *, namespace, dry_run):
+        assert dry_run
+        return body
 
 
 def cut(index=5, after=None, **facts):
@@ -171,3 +177,36 @@ def test_gpus_that_a_switch_of_mode_would_clear_count_as_touched():
         'version: v1\nmig-configs:\n  only5: [{devices: [5], mig-enabled: true, mig-devices: {"1g.10gb": 7}}]'
     )
     assert refusals(now=now, text=silent) == ""
+
+
+LAYOUT = NamedLayout(
+    "gpu-defrag-0123456789",
+    'gpu-defrag-0123456789: [{devices: [5], mig-enabled: true, mig-devices: {"1g.10gb": 7}}, '
+    "{devices: [0, 1, 2, 3, 4, 6, 7], mig-enabled: false}]",
+    ("node-a",),
+)
+OTHER = f"version: v1\nmig-configs:\n  {LAYOUT.name}: [{{devices: all, mig-enabled: false}}]\n"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "words"),
+    [
+        ({}, ""),
+        (
+            {"by_sub_path": True},
+            "by a subPath, so its pods never see what is added. To go on, apply deploy/rbac",
+        ),
+        (
+            {"text": OTHER},
+            f"The name {LAYOUT.name} stands for something else in ConfigMap gpu-operator/my-layouts",
+        ),
+        ({"text": f"version: v1\nmig-configs:\n  {LAYOUT.line}\n", "by_sub_path": True}, ""),
+    ],
+)
+def test_a_name_that_nobody_would_see_or_that_is_taken_is_refused(cluster, words):
+    """Where the name stands for the same layout already nothing is to be added, so nothing is refused."""
+    plan = replace(plan_of(), layouts=(LAYOUT,))
+    text = "version: v1\nmig-configs:\n  all-disabled: [{devices: all, mig-enabled: false}]\n"
+    told = refusals(plan, **{"text": text, **cluster})
+    assert words in told
+    assert bool(words) == bool(told)

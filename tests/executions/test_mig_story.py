@@ -161,7 +161,8 @@ def test_a_wedged_node_is_repaired_alone_and_cut_again_after_that(stage_with, se
     assert stage.traces() == []
 
 
-def test_a_cordon_of_somebody_else_stays_after_success_and_after_the_way_back(stage_with):
+def test_a_cordon_of_somebody_else_stays_after_success_and_after_the_way_back(stage_with, settings):
+    settings.EXECUTION_HAND_OVER_SECONDS = 2
     stage = stage_with(idle_node)
     plan, _found = stage.approved_plan("mig", change=of_gpu_5)
 
@@ -179,7 +180,16 @@ def test_a_cordon_of_somebody_else_stays_after_success_and_after_the_way_back(st
     assert labels_of(stage)[CONFIG] == "all-disabled"
 
     stage.simulated.ask("PATCH", "/api/v1/nodes/mig-a", {"spec": {"unschedulable": None}})
-    assert not [call for call in stage.requests("PATCH", "/nodes/mig-a") if "spec" in body(call)]
+    forth = carry(cordoned_by_hand())
+    assert step_on(forth, "mig-a").state == StepState.VERIFIED, stage.told(forth)
+    assert offers_of(stage) == {"nvidia.com/gpu": 7, "nvidia.com/mig-1g.10gb": 7}
+    assert forth.state == ExecutionState.NEEDS_HUMAN  # the pods for whom it was cut cannot start there
+    handed = Step.objects.get(execution=forth, kind=StepKind.HAND_OVER)
+    assert handed.reason.startswith("the node stays cordoned by somebody else")
+    assert node_of(stage)["spec"]["unschedulable"]
+    ours = [call for call in stage.requests("PATCH", "/nodes/mig-a") if "gpu-defrag" in call["user_agent"]]
+    assert not [call for call in ours if "unschedulable" in body(call).get("spec", {})]
+    assert stage.traces() == []
 
 
 def bound_pod(name, node, *, gpus=1):
@@ -312,6 +322,8 @@ def test_whatever_goes_wrong_is_told_and_the_way_back_ends_where_it_began(stage_
     before = offers_of(stage)
     plan, _found = stage.approved_plan("mig", change=of_gpu_5)
     for fault, words in FAULTS.items():
+        (asked,) = run_dry_runs(version_id=plan.versions.get().pk)
+        assert ("failed on this node at" in asked.message) == (fault != "mig-failed"), asked.message
         settings.EXECUTION_MIG_SECONDS = 6 if fault == "mig-manager-silent" else 30
         stage.simulated.ask("POST", "/_sim/faults", {"name": fault, "node": "mig-a", "times": 1})
         execution = carry(services.start_execution(actor=stage.operator, plan_id=plan.pk))

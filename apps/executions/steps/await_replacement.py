@@ -2,7 +2,8 @@
 
 Effects, each where a look shows it missing: strangers that our gate caught are freed; the target is nominated
 for the replacement; the hold is deleted; one patch pins the replacement to the target and drops our gate.
-A replacement that came ungated is taken if it lands on the target; otherwise a person is told.
+A replacement that came ungated is taken if it lands on the target. Elsewhere it does not count, but where it
+stands Ready and takes nothing that the plan keeps, its step is left behind; otherwise a person is told.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from apps.kube.gateway import NODES, PODS
 
 Json = dict[str, Any]
 ENDING = "the old pod still ends, in its own grace period"
+KEEPING = (StepKind.CORDON_NODE, StepKind.RECONFIGURE_MIG, StepKind.HAND_OVER)
 REOPEN_SECONDS = 5.0
 """An admitted pod that has not appeared after so long never will."""
 
@@ -48,7 +50,8 @@ REOPEN_SECONDS = 5.0
 class Facts:
     """hostname: the label to pin to, "" if it is missing or not the target's alone. no_room: why the target
     could not take it, "" if it can. has_finished, left_by_itself: how the old pod went, if not by us.
-    kept_by: finalizers for which it is still there, so that an owner who wants its name makes no other."""
+    kept_by: finalizers for which it is still there, so that an owner who wants its name makes no other.
+    kept: nodes on which the plan wants no replacement."""
 
     found: Found
     now: datetime
@@ -60,6 +63,7 @@ class Facts:
     has_finished: bool = False
     left_by_itself: bool = False
     kept_by: tuple[str, ...] = ()
+    kept: frozenset[str] = frozenset()
 
 
 def observe(context: Context, step: Step) -> Facts:
@@ -92,6 +96,7 @@ def observe(context: Context, step: Step) -> Facts:
             if uid(pod) == params["uid"] and is_leaving(pod)
             for finalizer in pod["metadata"].get("finalizers") or ()
         ),
+        frozenset(s.params["node"] for s in context.steps if s.kind in KEEPING) | {params["source"]},
     )
 
 
@@ -176,20 +181,9 @@ def _decide_unbound(step: Step, facts: Facts, pod: Json, late: bool) -> Decision
 def _decide_bound(step: Step, facts: Facts, pod: Json, late: bool) -> Decision:
     params, ready_since = step.params, step.observed.get("seen", {}).get("ready_since", "")
     seen = {"replacement": uid(pod), "replacement_name": name(pod), "landed_on": node_of(pod)}
-    if node_of(pod) != params["target"] and _was_freed_by_others(step, facts):
-        return moot(
-            f"{name(pod)} was freed from our gate while nobody was there to land it; it is on {node_of(pod)}",
-            **seen,
-        )
     if node_of(pod) != params["target"]:
-        return stop(
-            f"Replacement {name(pod)} runs on {node_of(pod)}, not on {params['target']}: "
-            + _why_elsewhere(step, facts),
-            "The workload is whole; what the plan promised is not. Cancel and make a new plan.",
-            cause="replacement-elsewhere",
-            **seen,
-        )
-    if any(devices(pod, resource) != amount for resource, amount in params["devices"].items()):
+        return _decide_elsewhere(step, facts, pod, late, seen)
+    if not _asks_for_the_same(pod, params):
         return stop(
             f"Replacement {name(pod)} asks for other devices than the pod that was moved.",
             "Its owner was changed meanwhile. Cancel and make a new plan.",
@@ -213,6 +207,34 @@ def _decide_bound(step: Step, facts: Facts, pod: Json, late: bool) -> Decision:
     if not facts.is_old_gone:
         return wait_long(f"{ENDING} on {params['source']}", **seen, ready_since=ready_since)
     return done(f"{name(pod)} is Ready on {params['target']}", **seen)
+
+
+def _decide_elsewhere(step: Step, facts: Facts, pod: Json, late: bool, seen: Json) -> Decision:
+    """It does not count as landed. Where nothing of the plan is hurt by it, the rest goes on."""
+    params, where = step.params, node_of(pod)
+    if _was_freed_by_others(step, facts):
+        return moot(
+            f"{name(pod)} was freed from our gate while nobody was there to land it; it is on {where}", **seen
+        )
+    was_missed = not facts.found.by_gate and form_of(params) != Form.BEST_EFFORT
+    if was_missed and where not in facts.kept and _asks_for_the_same(pod, params):
+        since = moment(step.observed.get("seen", {}).get("ready_since", "")) or facts.now
+        if is_ready(pod) and (facts.now - since).total_seconds() >= params["min_ready_seconds"]:
+            words = f"{name(pod)} came while nothing of ours was there to gate it; it is Ready on {where}"
+            return moot(f"{words}, where it takes nothing that the plan keeps", **seen)
+        if not late:
+            at = since.isoformat() if is_ready(pod) else ""
+            return wait(f"{name(pod)} came ungated and starts on {where}", **seen, ready_since=at)
+    return stop(
+        f"Replacement {name(pod)} runs on {where}, not on {params['target']}: {_why_elsewhere(step, facts)}",
+        "The workload is whole; what the plan promised is not. Cancel and make a new plan.",
+        cause="replacement-elsewhere",
+        **seen,
+    )
+
+
+def _asks_for_the_same(pod: Json, params: Json) -> bool:
+    return all(devices(pod, resource) == amount for resource, amount in params["devices"].items())
 
 
 def _was_freed_by_others(step: Step, facts: Facts) -> bool:

@@ -18,13 +18,13 @@ from apps.executions.decisions import Decision, act, blocked, done, moot, stop, 
 from apps.executions.holds import HoldFacts, look_at_hold, repair_hold, send_hold_effect
 from apps.executions.models import Steering, Step
 from apps.executions.objects import ungate
+from apps.executions.room import look_at_all_rooms, look_at_room
 from apps.executions.sharing import find_gated
-from apps.executions.sightings import is_finished, is_leaving, name, nominated, owner_uid, uid
-from apps.executions.spare import why_no_room
+from apps.executions.sightings import is_finished, is_leaving, name, owner_uid, uid
 from apps.executions.states import StepKind
 from apps.executions.steering_forms import Form, form_of
 from apps.executions.steps import cordon_node, release
-from apps.kube.gateway import NODES, PODS
+from apps.kube.gateway import PODS
 
 Json = dict[str, Any]
 
@@ -32,7 +32,8 @@ Json = dict[str, Any]
 @dataclass(frozen=True)
 class Facts:
     """siblings: UIDs of the owner's pods now, so that a replacement can be told later without any clock.
-    no_room: why the target cannot take it beside all that it holds and is promised to, "".
+    no_room: why the target cannot take it beside all that it holds and is promised to; before the first
+    eviction of the plan why any target of it cannot; "" if they can.
     source_changed: why the node that is being freed is no longer kept, "" if it is.
     steered_for: seconds since the gate went into force. strangers: the owner's new pods that the gate caught
     before there was anything to replace. taken: the steering whose one admission such a pod took, None."""
@@ -54,13 +55,6 @@ def observe(context: Context, step: Step) -> Facts:
     pod = gateway.get_object(PODS, params["name"], namespace=params["namespace"])
     if pod is None or uid(pod) != params["uid"] or is_leaving(pod) or is_finished(pod):
         return Facts(pod)
-    target = gateway.get_object(NODES, params["target"])
-    there = gateway.list_objects(PODS, field_selector=f"spec.nodeName={params['target']}")
-    promised = [
-        other
-        for other in gateway.list_objects(PODS, field_selector="spec.nodeName=")
-        if nominated(other) == params["target"] and name(other) != params["hold"]
-    ]
     pods = gateway.list_owned_pods(params["namespace"], params["workload_uid"])
     siblings = [uid(other) for other in pods if owner_uid(other) == params["workload_uid"]]
     steer = context.of_move(step.move, StepKind.STEER)
@@ -69,7 +63,7 @@ def observe(context: Context, step: Step) -> Facts:
         pod,
         look_at_hold(context, params),
         sorted(siblings),
-        why_no_room(target, [*there, *promised], params["requests"], node_uid=params["target_uid"]),
+        look_at_room(context, params) or look_at_all_rooms(context),
         (context.now - since).total_seconds() if since else 0.0,
         0.0 if form == Form.BEST_EFFORT else context.place.settle_seconds,
         form == Form.BEST_EFFORT or release.find_configuration(context, params) is not None,

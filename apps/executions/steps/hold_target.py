@@ -2,29 +2,55 @@
 
 Up to four effects, each one only where a look shows that it is missing: our namespace, a priority class
 of the moved pod's rank that never preempts, the paper hold, its nomination.
+It is done when the target has the room as well: a nomination alone keeps nothing from a pod of a higher rank.
 Undone by deleting the hold.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from apps.executions.context import Context
-from apps.executions.decisions import Decision, act, done
+from apps.executions.decisions import Decision, act, blocked, done
 from apps.executions.holds import HoldFacts, delete_hold, look_at_hold, repair_hold, send_hold_effect
 from apps.executions.models import Step
+from apps.executions.room import look_at_room
 
 
-def observe(context: Context, step: Step) -> HoldFacts:
-    return look_at_hold(context, step.params)
+@dataclass(frozen=True)
+class Facts:
+    """no_room: why the target could not take the pod beside all others, "" if it can; looked at once the hold
+    stands, which is not counted itself."""
+
+    hold: HoldFacts
+    no_room: str = ""
 
 
-def decide(step: Step, facts: HoldFacts, *, late: bool) -> Decision:
-    return repair_hold(facts, step.params) or done(f"room is kept on {step.params['target']}")
+def observe(context: Context, step: Step) -> Facts:
+    hold = look_at_hold(context, step.params)
+    is_there = hold.is_ours and repair_hold(hold, step.params) is None
+    return Facts(hold, look_at_room(context, step.params, is_opened_later=True) if is_there else "")
 
 
-def decide_undo(step: Step, facts: HoldFacts) -> Decision:
-    if facts.hold is None or not facts.is_ours:
+def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
+    repair = repair_hold(facts.hold, step.params)
+    if repair is not None:
+        return repair
+    if facts.no_room:
+        return blocked(
+            f"The room for {step.params['pod']} is gone: {facts.no_room}.",
+            "Make room on the target or cancel; nothing was evicted.",
+            cause="no-room",
+            retry_seconds=2,
+        )
+    return done(f"room is kept on {step.params['target']}")
+
+
+def decide_undo(step: Step, facts: Facts) -> Decision:
+    hold = facts.hold
+    if hold.hold is None or not hold.is_ours:
         return done("no hold of this execution is left")
-    return act("delete_hold", f"give back the room on {step.params['target']}", hold=facts.hold)
+    return act("delete_hold", f"give back the room on {step.params['target']}", hold=hold.hold)
 
 
 def apply(context: Context, step: Step, decision: Decision) -> None:

@@ -128,7 +128,8 @@ def _decide_waiting(step: Step, facts: Facts, *, late: bool) -> Decision:
     """The label is ours: what has mig-manager made of it?"""
     labels, seen = facts.labels, step.observed.get("seen", {})
     if labels.state == "failed":
-        return _stop(step, facts, "mig-manager reported failed.", cause="mig-failed")
+        at = facts.now.isoformat(timespec="seconds")
+        return _stop(step, facts, "mig-manager reported failed.", cause="mig-failed", failed_at=at)
     if labels.state == "success" and labels.as_planned(step.params["offers"]):
         since = _moment(seen.get("as_planned_since")) or facts.now
         if (facts.now - since).total_seconds() >= facts.limits.settle:
@@ -178,8 +179,9 @@ def _rebooting(labels: MigLabels) -> Json:
     return {"rebooting": True} if labels.state == "rebooting" else {}
 
 
-def _stop(step: Step, facts: Facts, what: str, *, cause: str) -> Decision:
-    """What happened, what was promised and observed, what is still held, what to do."""
+def _stop(step: Step, facts: Facts, what: str, *, cause: str, **seen: Any) -> Decision:
+    """What happened, what was promised and observed, what is still held, what to do. seen: kept in the
+    ledger."""
     params = step.params
     node = params["node"]
     observed = f" Observed: {tell_observed(facts.labels)}." if facts.node is not None else ""
@@ -203,6 +205,7 @@ def _stop(step: Step, facts: Facts, what: str, *, cause: str) -> Decision:
         f"See the log of mig-manager there (its pod: {pod}). {back}. {repair}Or put the node right by hand, "
         "leave the label as it is, and resume.",
         cause=cause,
+        **seen,
     )
 
 

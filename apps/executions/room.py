@@ -1,0 +1,67 @@
+"""Whether targets can take what the plan brings them, looked at now: all of them before the first eviction.
+
+A hold is a nomination: a pod of a higher rank, or one that is bound past the scheduler, takes the room all
+the same. What counts as room: `spare`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from apps.executions.context import Context
+from apps.executions.flow import is_finished
+from apps.executions.models import Step
+from apps.executions.objects import Json
+from apps.executions.sightings import is_cordoned_by, name, nominated
+from apps.executions.spare import why_no_room
+from apps.executions.states import StepKind, StepState
+from apps.kube.gateway import NODES, PODS
+from apps.planner.resources import add_quantities
+
+
+def look_at_room(context: Context, params: Mapping[str, Any], *, is_opened_later: bool = False) -> str:
+    """Why the target cannot take this move's pod beside all that it holds and is promised to, "" if it can.
+    is_opened_later: our own cordon on it goes before the move begins."""
+    return _why_no_room(context, [params], is_opened_later)
+
+
+def look_at_all_rooms(context: Context) -> str:
+    """The same of every move that is still to come, all together; "" once a pod of the plan was evicted:
+    then each move looks at its own target alone."""
+    evictions = [step for step in context.steps if step.kind == StepKind.EVICT_POD]
+    if any(_went_out(step) for step in evictions):
+        return ""
+    by_target: dict[str, list[Mapping[str, Any]]] = {}
+    for step in evictions:
+        if not is_finished(step):
+            by_target.setdefault(step.params["target"], []).append(step.params)
+    found = (_why_no_room(context, moves, False) for _, moves in sorted(by_target.items()))
+    return next((why for why in found if why), "")
+
+
+def _went_out(evict: Step) -> bool:
+    return evict.state == StepState.VERIFIED or "evict" in evict.observed.get("sent", [])
+
+
+def _why_no_room(context: Context, moves: Sequence[Mapping[str, Any]], is_opened_later: bool) -> str:
+    """Of moves to one target. Their own holds are not counted: those stand for what is asked."""
+    gateway, params = context.gateway, moves[0]
+    target = gateway.get_object(NODES, params["target"])
+    there = gateway.list_objects(PODS, field_selector=f"spec.nodeName={params['target']}")
+    holds = {move["hold"] for move in moves}
+    promised = [
+        other
+        for other in gateway.list_objects(PODS, field_selector="spec.nodeName=")
+        if nominated(other) == params["target"] and name(other) not in holds
+    ]
+    if is_opened_later and target is not None and is_cordoned_by(target, context.execution.pk, context.mark):
+        target = _as_opened(target)
+    wanted = add_quantities(dict(move["requests"]) for move in moves)
+    return why_no_room(
+        target, [*there, *promised], wanted, node_uid=params["target_uid"], pods_wanted=len(moves)
+    )
+
+
+def _as_opened(node: Json) -> Json:
+    return {**node, "spec": {**(node.get("spec") or {}), "unschedulable": False}}
