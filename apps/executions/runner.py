@@ -29,7 +29,7 @@ from apps.executions.openings import begin_running
 from apps.executions.outlook import tell_outlook
 from apps.executions.permission import keep_to_policy
 from apps.executions.preflight import examine
-from apps.executions.request_log import RequestLog
+from apps.executions.request_log import RequestLog, attribute_to
 from apps.executions.standing import stand
 from apps.executions.states import TERMINAL, ExecutionState
 from apps.executions.stepping import NeedsPerson, Unreliable, advance_each
@@ -88,6 +88,7 @@ def _turn_until(lease: locks.Lease, sight: Sight, limit: float, requests: Reques
     moved_at = time.monotonic()
     while True:
         lease.ensure(lease.seconds / 2)
+        attribute_to(None)
         execution = _load(lease)
         try:
             moved = _turn(lease, execution, sight)

@@ -11,6 +11,7 @@ from apps.executions import ledger
 from apps.executions.context import Context
 from apps.executions.decisions import Decision, Verdict
 from apps.executions.models import Step
+from apps.executions.request_log import attribute_to
 from apps.executions.states import StepState
 from apps.executions.step_modules import module_of
 from apps.executions.stepping import too_late
@@ -44,6 +45,7 @@ def _look(context: Context, step: Step) -> tuple[str, bool]:
     """What is seen now, and whether it still stands in the way."""
     module = module_of(step)
     is_undone = step.state == StepState.COMPENSATING
+    attribute_to(step.position)
     try:
         facts = module.observe(context, step)
         decision: Decision = (

@@ -75,6 +75,9 @@ def test_a_gang_gets_its_nodes(stage):
     assert not Claim.objects.exists()
     assert verify_chain().is_intact
     _check_invariants(stage, plan)
+    positions = list(execution.requests.values_list("position", flat=True))
+    first = next(number for number, one in enumerate(positions) if one is not None)
+    assert None in positions[first:], "the lists by which it was verified count as sent for a step"
 
 
 def _check_invariants(stage, plan):
