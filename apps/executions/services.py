@@ -23,7 +23,6 @@ from apps.executions.ways import steps_to_settle
 from apps.planner.plan import Plan as PlannerPlan
 from apps.plans import queries as plans
 from apps.plans import services as plan_services
-from apps.plans.models import Plan
 from apps.plans.policies import policy_of
 from apps.plans.waking import wake_worker
 
@@ -45,9 +44,9 @@ def start_execution(*, actor: User, plan_id: int) -> Execution:
     node, pod or workload of it), WrongState (it has an open execution) and what plans refuse: WrongState
     (not approved, expired), DigestMismatch.
     """
-    version = plan_services.begin_plan(plan_id=plan_id)
-    plan = Plan.objects.select_related("cluster").get(pk=plan_id)
+    plan = plan_services.find_plan(plan_id)
     authorize(actor, Action.OPERATE, plan.cluster, subject=plan)
+    version = plan_services.begin_plan(plan_id=plan_id)
     permission.require_may_start(plan.cluster)
     if Execution.objects.filter(plan=plan).exclude(state__in=TERMINAL).exists():
         raise WrongState(f"plan {plan_id} is being carried out already")

@@ -144,6 +144,13 @@ def test_starting_claims_every_pod_node_and_workload_and_two_plans_cannot_share_
     assert Execution.objects.count() == 1
 
 
+def test_who_may_not_operate_is_told_that_and_nothing_of_the_plans_state(cluster):
+    plan = proposed(cluster, person("ada", "planner", cluster=cluster))
+    with pytest.raises(Denied, match="operate"):
+        services.start_execution(actor=person("vera", "viewer", cluster=cluster), plan_id=plan.pk)
+    assert AuditEntry.objects.filter(action="denied", actor__username="vera").exists()
+
+
 def test_a_plan_is_carried_out_once_at_a_time(execution, operator):
     with pytest.raises(WrongState, match="already"):
         services.start_execution(actor=operator, plan_id=execution.plan_id)

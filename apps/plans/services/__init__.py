@@ -5,6 +5,7 @@ withdrawn. ageing: expired, stale, begun. governing: the policy of a cluster, wh
 """
 
 from apps.plans.services.ageing import begin_plan, expire_plans, mark_stale, mark_stale_plans
+from apps.plans.services.changing import find_plan
 from apps.plans.services.deciding import approve_plan, propose_plan, reject_plan, withdraw_plan
 from apps.plans.services.drafting import attach_version, give_up_draft, request_plan, revise_plan
 from apps.plans.services.governing import (
@@ -23,6 +24,7 @@ __all__ = [
     "change_policy",
     "claim_draft",
     "expire_plans",
+    "find_plan",
     "give_up_draft",
     "lock_policy",
     "mark_stale",
