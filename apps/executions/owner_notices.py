@@ -56,8 +56,10 @@ def tell_owners() -> None:
     )
     for execution in found.select_related("plan__cluster", "version__snapshot", "started_by"):
         steps = list(execution.steps.all())
+        known = set(OwnerNotice.objects.filter(execution=execution, way=EVENT).values_list("move", "word"))
         for notice in due_notices(execution, steps):
-            _write_down(execution, notice)
+            if (notice.move, notice.word) not in known:
+                _write_down(execution, notice)
         _send(execution, steps)
 
 
@@ -87,9 +89,7 @@ def due_notices(execution: Execution, steps: Sequence[Step]) -> Iterator[Notice]
 
 
 def _write_down(execution: Execution, notice: Notice) -> None:
-    known = OwnerNotice.objects.filter(execution=execution, move=notice.move, way=EVENT, word=notice.word)
-    if known.exists():
-        return
+    """Once, also where two timers are at it."""
     mark = names.owned_value(execution.pk, execution.created_at)
     with transaction.atomic():
         row, is_new = OwnerNotice.objects.get_or_create(

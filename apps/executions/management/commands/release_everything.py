@@ -7,6 +7,7 @@ import time
 from argparse import SUPPRESS
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from apps.clusters.errors import ConnectionFailed
@@ -80,6 +81,7 @@ def _end_executions(cluster: Cluster, is_allowed: bool) -> None:
     while (left := open_executions_on(cluster, of_stopped=True)) and time.monotonic() < deadline:
         for row in left:
             runner.advance(row.pk, seconds=1)
+        time.sleep(settings.EXECUTION_POLL_SECONDS)  # a worker may be at it: it is not asked without end
 
 
 def _as_text(cluster: Cluster, outcome: Outcome, wish: Wish) -> str:
