@@ -10,8 +10,10 @@ CANCELLING (nothing in flight) and ROLLING_BACK   what was done is undone, last 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from django.conf import settings
 
@@ -38,7 +40,16 @@ class Ledger:
 
     def of_move(self, move: int) -> list[Step]:
         """The move's own walk; its hold belongs to the preparation."""
-        return [step for step in self.steps if step.move == move and step.kind in MOVE_KINDS]
+        return self._walks.get(move, [])
+
+    @cached_property
+    def _walks(self) -> dict[int, list[Step]]:
+        """Asked for each move of thousands, so the steps are gone through once."""
+        found: dict[int, list[Step]] = defaultdict(list)
+        for step in self.steps:
+            if step.kind in MOVE_KINDS:
+                found[step.move].append(step)
+        return dict(found)
 
     @property
     def final(self) -> list[Step]:
@@ -101,14 +112,22 @@ def steps_to_run(ledger: Ledger) -> list[Step]:
 def _few_at_once(ledger: Ledger, steps: list[Step]) -> list[Step]:
     """Of nodes to be relaid: one alone until it has come out as planned, then a few at once. What is wrong
     with a layout or with mig-manager costs one node, not all of them."""
-    relaid = [step for step in ledger.steps if step.kind == StepKind.RECONFIGURE_MIG]
-    is_proven = any(step.state == StepState.VERIFIED for step in relaid)
-    most = settings.EXECUTION_MIG_NODES_AT_ONCE if is_proven else 1
-    waiting = [step for step in steps if step in relaid]
-    under_way = [step for step in waiting if step.state != StepState.PENDING]
-    fresh = [step for step in waiting if step.state == StepState.PENDING]
-    begun = [*under_way, *fresh[: max(most - len(under_way), 0)]]
-    return [step for step in steps if step not in waiting or step in begun]
+    relaid = [step.state for step in ledger.steps if step.kind == StepKind.RECONFIGURE_MIG]
+    most = settings.EXECUTION_MIG_NODES_AT_ONCE if StepState.VERIFIED in relaid else 1
+    under_way = [step for step in steps if step.kind == StepKind.RECONFIGURE_MIG and not _is_fresh(step)]
+    room = max(most - len(under_way), 0)
+    found = []
+    for step in steps:
+        if step.kind == StepKind.RECONFIGURE_MIG and _is_fresh(step):
+            if not room:
+                continue
+            room -= 1
+        found.append(step)
+    return found
+
+
+def _is_fresh(step: Step) -> bool:
+    return step.state == StepState.PENDING
 
 
 AFTER_MOVES = (StepKind.RECONFIGURE_MIG, StepKind.CHECKPOINT, StepKind.PREEMPT_POD)
@@ -168,7 +187,11 @@ def is_unsettled(step: Step) -> bool:
 
 def preemptions_to_settle(ledger: Ledger) -> list[Step]:
     """Pods that give way and whose eviction went out, or may have."""
-    return [step for step in ledger.steps if step.kind == StepKind.PREEMPT_POD and is_unsettled(step)]
+    return [step for step in ledger.steps if _is_preemption_to_settle(step)]
+
+
+def _is_preemption_to_settle(step: Step) -> bool:
+    return step.kind == StepKind.PREEMPT_POD and is_unsettled(step)
 
 
 def steps_to_drop(ledger: Ledger, *, keep_landing: bool) -> list[Step]:
@@ -184,7 +207,7 @@ def steps_to_drop(ledger: Ledger, *, keep_landing: bool) -> list[Step]:
         and step.state != StepState.COMPENSATING
         and (step.kind not in UNDONE_KINDS or step.state == StepState.PENDING)
         and (step.move not in flying or not step.move or _waits_for_person(step))
-        and not (keep_landing and step in preemptions_to_settle(ledger))
+        and not (keep_landing and _is_preemption_to_settle(step))
     ]
 
 
