@@ -12,8 +12,9 @@ from django.utils.safestring import SafeString
 from apps.dashboard.drawings.meters import draw_progress
 from apps.dashboard.reading.events import plain_reason
 from apps.dashboard.reading.marks import Mark
-from apps.dashboard.reading.move_now import NOT_BEGUN, TO_COME, MoveNow, tell_move
+from apps.dashboard.reading.move_now import DONE, NOT_BEGUN, STUCK, TO_COME, MoveNow, tell_move
 from apps.dashboard.reading.words import plural
+from apps.executions.blueprint import MOVE_KINDS
 from apps.executions.models import Step
 from apps.executions.states import ExecutionState, StepKind, StepState
 from apps.planner.plan import Move, Plan
@@ -56,15 +57,8 @@ KIND_WORDS: Mapping[str, str] = {
     StepKind.HAND_OVER: "Hand over",
     StepKind.RELEASE: "Release",
 }
-MOVE_KINDS = (
-    StepKind.HOLD_TARGET,
-    StepKind.CHECKPOINT,
-    StepKind.STEER,
-    StepKind.EVICT_POD,
-    StepKind.AWAIT_REPLACEMENT,
-    StepKind.RELEASE,
-)
-NODE_KINDS = (
+MOVE_COLUMNS = (StepKind.HOLD_TARGET, *MOVE_KINDS)
+NODE_COLUMNS = (
     StepKind.NAME_LAYOUT,
     StepKind.CORDON_NODE,
     StepKind.RECONFIGURE_MIG,
@@ -73,9 +67,7 @@ NODE_KINDS = (
     StepKind.HAND_OVER,
     StepKind.RELEASE,
 )
-DONE = {StepState.VERIFIED, StepState.SUPERSEDED, StepState.COMPENSATED}
 UNDER_WAY = {StepState.INTENT, StepState.ISSUED, StepState.COMPENSATING}
-STUCK = {StepState.BLOCKED, StepState.FAILED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +130,7 @@ class Progress:
 
 def count_progress(steps: Sequence[Step]) -> Progress:
     states = Counter(_bucket(step) for step in steps)
-    moves: dict[int, list[Step]] = defaultdict(list)
-    for step in steps:
-        if step.move:
-            moves[step.move].append(step)
+    moves = _by_move(steps)
     done = sum(_has_moved((step.kind, step.state) for step in mine) for mine in moves.values())
     dropped = states.pop("d", 0)
     total = len(steps) - dropped
@@ -160,6 +149,14 @@ def count_progress(steps: Sequence[Step]) -> Progress:
     )
 
 
+def _by_move(steps: Iterable[Step]) -> dict[int, list[Step]]:
+    moves: dict[int, list[Step]] = defaultdict(list)
+    for step in steps:
+        if step.move:
+            moves[step.move].append(step)
+    return dict(moves)
+
+
 def _bucket(step: Step) -> str:
     if step.state in DONE:
         return {StepState.COMPENSATED: "u", StepState.SUPERSEDED: "d"}.get(StepState(step.state), "v")
@@ -172,10 +169,11 @@ def list_moves(
     """Every move of the plan, also before its steps exist. is_over: nothing of it comes any more."""
     without = NOT_BEGUN if is_over else TO_COME
     mine: dict[tuple[int, str], Step] = {(step.move, step.kind): step for step in steps if step.move}
+    by_move = _by_move(steps)
     waves: dict[int, list[MoveRow]] = defaultdict(list)
     for move in plan.moves:
-        cells = tuple(_cell(mine.get((move.order, kind)), start) for kind in MOVE_KINDS)
-        now = tell_move([step for step in steps if step.move == move.order]) if mine else without
+        cells = tuple(_cell(mine.get((move.order, kind)), start) for kind in MOVE_COLUMNS)
+        now = tell_move(by_move.get(move.order, [])) if mine else without
         waves[move.wave].append(MoveRow(move, move.order, marks.get(move.pod_uid), cells, now))
     return [
         WaveRows(number, sum(_is_done(row) for row in rows), tuple(rows))
@@ -197,7 +195,7 @@ def _has_moved(steps: Iterable[tuple[str, str]]) -> bool:
 def node_kinds(steps: Iterable[Step]) -> list[StepKind]:
     """The columns of the nodes table: only steps that some node has."""
     had = {step.kind for step in steps if not step.move}
-    return [kind for kind in NODE_KINDS if kind in had]
+    return [kind for kind in NODE_COLUMNS if kind in had]
 
 
 def list_nodes(steps: Sequence[Step], kinds: Sequence[StepKind], start: datetime | None) -> list[NodeRow]:

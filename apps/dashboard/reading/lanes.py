@@ -10,7 +10,8 @@ from datetime import datetime
 from django.utils.safestring import SafeString
 
 from apps.dashboard.drawings.timeline import Bar, Lane, draw_timeline
-from apps.dashboard.reading.execution_page import DONE, KIND_WORDS, STUCK
+from apps.dashboard.reading.execution_page import KIND_WORDS
+from apps.dashboard.reading.move_now import DONE, STUCK
 from apps.dashboard.reading.times import duration
 from apps.executions.models import Execution, Step
 from apps.executions.states import TERMINAL, StepKind, StepState

@@ -12,8 +12,9 @@ from apps.executions.causes import cause_of
 from apps.executions.models import Step
 from apps.executions.states import StepKind, StepState
 
-FINISHED = (StepState.VERIFIED, StepState.SUPERSEDED, StepState.COMPENSATED)
-STUCK = (StepState.BLOCKED, StepState.FAILED)
+DONE = {StepState.VERIFIED, StepState.SUPERSEDED, StepState.COMPENSATED}
+STUCK = {StepState.BLOCKED, StepState.FAILED}
+"""A step that failed is over for the engine; a page shows it as one that stands still."""
 WORDS = {
     StepKind.CHECKPOINT: ("saving its work", "half"),
     StepKind.STEER: ("held", "half"),
@@ -59,7 +60,7 @@ def tell_move(steps: Sequence[Step]) -> MoveNow:
     if landed is not None and landed.state == StepState.VERIFIED:
         node = landed.observed.get("seen", {}).get("landed_on") or landed.params.get("target", "")
         return MoveNow(LANDED, f"landed on {node}" if node else "landed", "ok", since=landed.finished_at)
-    open_steps = [step for step in steps if step.state not in FINISHED]
+    open_steps = [step for step in steps if step.state not in DONE]
     if not open_steps:
         return _tell_dropped(steps)
     step = open_steps[0]

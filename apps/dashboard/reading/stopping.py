@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from apps.dashboard.reading.execution_page import DONE
+from apps.dashboard.reading.move_now import DONE
 from apps.dashboard.reading.words import plural
 from apps.executions.flow import is_relaying
 from apps.executions.models import Execution, Step

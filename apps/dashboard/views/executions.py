@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.db.models import Max, Min
@@ -19,7 +20,7 @@ from apps.dashboard.reading.cuts import list_cuts
 from apps.dashboard.reading.events import list_events
 from apps.dashboard.reading.execution_page import (
     KIND_WORDS,
-    MOVE_KINDS,
+    MOVE_COLUMNS,
     STATES,
     count_progress,
     list_moves,
@@ -41,7 +42,7 @@ from apps.executions import errors, queries, services
 from apps.executions.bundle import make_bundle
 from apps.executions.cause import Way
 from apps.executions.gpu_hours.telling import sum_hours, tell_hours
-from apps.executions.models import Execution
+from apps.executions.models import Execution, Step
 from apps.executions.permission import ban_now
 from apps.executions.repairing import repair_nodes, steps_to_repair
 from apps.executions.settling import settle_by_hand
@@ -86,12 +87,13 @@ def _find(request: HttpRequest, cluster: str, number: int) -> Execution:
 @page
 def execution(request: HttpRequest, cluster: str, number: int) -> HttpResponse:
     row = _find(request, cluster, number)
-    context: dict[str, Any] = {"execution": row, "state": STATES[row.state], **_actions(row)}
+    steps = list(queries.steps_of(row))
+    context: dict[str, Any] = {"execution": row, "state": STATES[row.state], **_actions(row, steps)}
     if request.GET.get("part") == "actions":
         if part_unchanged(request, context["actions_key"]):
             return HttpResponse(status=204)
         return show_part(request, "pages/execution_actions.html", row.plan.cluster, context)
-    context |= _draw(row)
+    context |= _draw(row, steps)
     return show(
         request,
         "execution",
@@ -105,9 +107,9 @@ def execution(request: HttpRequest, cluster: str, number: int) -> HttpResponse:
     )
 
 
-def _actions(row: Execution) -> dict[str, Any]:
-    """Which of the four ways on or out the state allows now."""
-    allowed, steps = ALLOWED[ExecutionState(row.state)], list(queries.steps_of(row))
+def _actions(row: Execution, steps: Sequence[Step]) -> dict[str, Any]:
+    """Which of the ways on or out the state allows now."""
+    allowed = ALLOWED[ExecutionState(row.state)]
     ways, stopping = ways_on(row, steps), tell_stopping(row, steps)
     can_resume = Way.RESUME in ways
     ban = ban_now(row.plan.cluster) if can_resume else None
@@ -129,8 +131,7 @@ def _actions(row: Execution) -> dict[str, Any]:
     }
 
 
-def _draw(row: Execution) -> dict[str, Any]:
-    steps = list(queries.steps_of(row))
+def _draw(row: Execution, steps: Sequence[Step]) -> dict[str, Any]:
     plan = plans.open_plan(row.version)
     snapshot = clusters.open_snapshot(row.version.snapshot) if row.version.snapshot else None
     marks = look_at(snapshot).marks if snapshot else {}
@@ -142,7 +143,7 @@ def _draw(row: Execution) -> dict[str, Any]:
         "waves": waves,
         "cuts": list_cuts(plan, snapshot, steps=steps),
         "nodes": list_nodes(steps, kinds, row.started_at),
-        "move_heads": [KIND_WORDS[kind] for kind in MOVE_KINDS],
+        "move_heads": [KIND_WORDS[kind] for kind in MOVE_COLUMNS],
         "node_heads": [KIND_WORDS[kind] for kind in kinds],
         "cards": list_cards(row, steps, told.blocked),
         "held": list_held_rows(row, steps),
