@@ -38,9 +38,10 @@ class ApiServer:
     port: int
     folder: Path
 
-    def list_objects(self, path: str, selector: str = "") -> list[Json]:
-        """All of a list. None at all where the cluster does not know the kind."""
+    def list_objects(self, path: str, selector: str = "", *, fields: str = "") -> list[Json]:
+        """All of a list. None at all where the cluster does not know the kind. fields: a field selector."""
         query = {"limit": str(PAGE)} | ({"labelSelector": selector} if selector else {})
+        query |= {"fieldSelector": fields} if fields else {}
         found: list[Json] = []
         for _ in range(MOST_PAGES):
             try:
