@@ -70,7 +70,6 @@ TABLE: dict[type[Exception], tuple[int, str, str]] = {
     executions.InUse: (409, "in-use", "Another execution works there"),
     executions.HeldByPolicy: (409, "held-by-policy", "The policy of the cluster forbids this now"),
     executions.LostLease: (409, "lost-lease", "Another worker has taken over"),
-    executions.Refused: (409, "refused", "This plan cannot be carried out there"),
 }
 """Looked up along the error's own line of ancestors, nearest first."""
 

@@ -5,19 +5,19 @@ from hypothesis import settings
 
 from tests.cluster_fixtures import api_server, new_api_server, simulated_cluster  # noqa: F401
 from tests.faults.reporting import (  # noqa: F401
+    name_faults,
     pytest_configure,
     pytest_terminal_summary,
-    select_faults,
 )
 
 LONG = ("tests/flows/", "tests/deploy/")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whole stories come first: two workers share the tests, and whoever begins a long one last is
     waited for by the other. The stories' browser must be closed before that of the browser tests opens."""
     items.sort(key=lambda one: not one.nodeid.startswith(LONG))
-    select_faults(config, items)
+    name_faults(items)
 
 
 settings.register_profile("thorough", max_examples=5000)

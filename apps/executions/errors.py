@@ -4,8 +4,7 @@ ExecutionError
 ├── WrongState    the execution or its plan is not in a state that allows this
 ├── InUse         another open execution has a node, pod or workload that this one needs
 ├── HeldByPolicy  a freeze window, the kill switch or a limit of the cluster's policy
-├── LostLease     this runner's claim is over: it writes nothing more
-└── Refused       the cluster or the configuration does not allow this plan (nothing was touched)
+└── LostLease     this runner's claim is over: it writes nothing more
 """
 
 from __future__ import annotations
@@ -24,6 +23,3 @@ class HeldByPolicy(ExecutionError): ...
 
 
 class LostLease(ExecutionError): ...
-
-
-class Refused(ExecutionError): ...

@@ -6,13 +6,11 @@ or whose node is open again, stays. Pure.
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any
-
 from apps.executions.decisions import Decision, Verdict, begin, done, moot, stop, wait, wait_long
 from apps.executions.mig_labels import UNDER_WAY, tell_observed, tell_offers
 from apps.executions.mig_looking import Facts
 from apps.executions.models import Step
+from apps.executions.sightings import moment
 
 LEFT_ALONE = {"kept": True}
 """Seen: the new layout (or somebody else's) stays on the node."""
@@ -84,7 +82,7 @@ def _decide_coming_back(step: Step, facts: Facts) -> Decision:
     is_answered = labels.state == "success" or "restore" not in step.observed.get("sent", [])
     is_calm = labels.state not in UNDER_WAY and not labels.paused
     if is_answered and is_calm and dict(labels.offers) == seen.get("before_offers"):
-        since = _moment(seen.get("restored_since")) or facts.now
+        since = moment(seen.get("restored_since", "")) or facts.now
         if (facts.now - since).total_seconds() >= facts.limits.settle:
             words = f"the earlier layout of {step.params['node']} is back: {tell_offers(labels.offers)}"
             return done(words, restored=True)
@@ -145,7 +143,3 @@ def _before(step: Step) -> str | None:
 
 def _is_settled(step: Step) -> bool:
     return bool(step.observed.get("seen", {}).get("verified"))
-
-
-def _moment(text: Any) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None

@@ -1,4 +1,4 @@
-"""The transaction that turns a passed preflight into steps, and the one that ends a failed one."""
+"""The transaction that turns a passed preflight into steps."""
 
 from __future__ import annotations
 

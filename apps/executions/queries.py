@@ -10,7 +10,7 @@ from django.db.models import Exists, F, Min, OuterRef, Q, QuerySet
 from apps.accounts.errors import NotVisible
 from apps.accounts.queries import clusters_visible_to
 from apps.clusters.models import Cluster
-from apps.executions.models import Claim, DryRun, Execution, Steering, Step, StepEvent
+from apps.executions.models import DryRun, Execution, Step, StepEvent
 from apps.executions.states import TERMINAL, ExecutionState, StepState
 from apps.plans.models import Plan, PlanVersion
 from apps.plans.states import PlanState
@@ -91,11 +91,3 @@ def versions_without_dry_run() -> QuerySet[PlanVersion]:
         .exclude(pk__in=asked)
         .select_related("plan__cluster")
     )
-
-
-def claims_on(cluster: Cluster) -> QuerySet[Claim]:
-    return Claim.objects.filter(subject__startswith=f"{cluster.name}:").select_related("execution")
-
-
-def open_steerings() -> QuerySet[Steering]:
-    return Steering.objects.filter(closed_at=None)

@@ -9,6 +9,7 @@ WrongState           the plan has left the state that this change starts from
 ├── NotComputed      its version is still being made, or could not be made
 ├── NothingToDo      it moves nothing, so there is nothing to decide
 ├── PlannedOnly      its cluster is a dump, so nothing can be carried out there
+├── TicketNeeded     the policy of its cluster wants a change ticket, and none was named
 ├── AlreadyBegun     its execution has started
 └── PlanIsStale      the cluster has changed since it was made
 OutdatedView         the newest snapshot is too old to decide on

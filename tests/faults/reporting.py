@@ -25,27 +25,21 @@ CHECKED, FAULT = "invariants", "fault"
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "fault(*names, invariants, without): the named faults are injected")
-    config.addinivalue_line("markers", "long_faults: takes minutes; runs only with -m long_faults")
 
 
-def select_faults(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Long ones only when asked for; tests elsewhere get the names of the faults that they stand for."""
+def name_faults(items: list[pytest.Item]) -> None:
+    """Tests elsewhere get the names of the faults that they stand for."""
     names_of = shown_by()
-    long, rest = [], []
     for item in items:
         path = Path(str(item.path)).relative_to(ROOT)
         names = names_of.get(f"{path}::{item.originalname if isinstance(item, pytest.Function) else ''}", ())
         if names:
             item.add_marker(pytest.mark.fault(*names))
-        (long if item.get_closest_marker("long_faults") else rest).append(item)
         for name in sorted(faults_of(item)):
             item.user_properties.append((FAULT, name))
         shown = {n for mark in item.iter_markers("fault") for n in mark.kwargs.get("invariants", ())}
         if shown:
             item.user_properties.append((CHECKED, sorted(shown)))
-    if long and "long_faults" not in (config.option.markexpr or "") and rest:
-        config.hook.pytest_deselected(items=long)
-        items[:] = rest
 
 
 def faults_of(item: pytest.Item) -> set[str]:

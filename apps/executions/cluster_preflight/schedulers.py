@@ -88,12 +88,10 @@ def _judge_kai(kai: Kai) -> Iterator[Line]:
     if kai.consolidates:
         yield Line(
             OTHERS, Standing.WARNING, "KAI's own consolidation is on.",
-            "It moves pods by plain deletes, past disruption budgets, also while a plan of ours is "
-            "carried out: plans "
-            "on its nodes go stale.",
+            "It moves pods by plain deletes, past disruption budgets, also while a plan of ours is carried "
+            "out: plans on its nodes go stale.",
             "Switch it off in the SchedulingShard (spec.actions.consolidation.enabled: false) where this "
-            "console "
-            "is to plan.",
+            "console is to plan.",
         )  # fmt: skip
     yield from _unread(kai.unread)
 
@@ -112,8 +110,7 @@ def _judge_kueue(kueue: Kueue) -> Iterator[Line]:
         OTHERS, Standing.PLANNED_ONLY,
         f"Kueue is there with waitForPodsReady.recoveryTimeout {tell_seconds(kueue.recovery_seconds)}.",
         f"It suspends and requeues a whole workload whose pods are not Ready again by then. {NO_ADAPTER} "
-        f"Pods that "
-        "its topology-aware scheduling placed move only through their Workload.",
+        "Pods that its topology-aware scheduling placed move only through their Workload.",
     )  # fmt: skip
 
 
@@ -125,16 +122,14 @@ def _judge_volcano(volcano: Volcano) -> Iterator[Line]:
         named = ", ".join(restarting[:5]) + (" …" if len(restarting) > 5 else "")
         yield Line(
             OTHERS, Standing.PLANNED_ONLY,
-            f"Volcano is there; {len(restarting)} of {len(jobs)} jobs answer an evicted pod by a restart "
-            f"or an end: "
-            f"{named}.",
+            f"Volcano is there; {len(restarting)} of {len(jobs)} jobs answer an evicted pod by a restart or "
+            f"an end: {named}.",
             f"One eviction there costs the whole job. {NO_ADAPTER}",
         )  # fmt: skip
     elif volcano.jobs is not None:
         yield Line(
-            OTHERS, Standing.PLANNED_ONLY, f"Volcano is there; none of {len(jobs)} jobs restarts for an "
-            f"evicted pod.",
-            NO_ADAPTER,
+            OTHERS, Standing.PLANNED_ONLY,
+            f"Volcano is there; none of {len(jobs)} jobs restarts for an evicted pod.", NO_ADAPTER,
         )  # fmt: skip
 
 

@@ -83,19 +83,13 @@ def _members(pod: Pod, situation: Situation) -> list[Pod]:
 
 
 def _judge_kai(pod: Pod, situation: Situation) -> str:
-    gang = situation.picture.gangs.get(pod.gang)
-    if gang is None:
-        return ""
-    members = _members(pod, situation)
-    if _moves_whole(members, situation):
-        return f"Gang {gang.key} moves as a whole. {_price(members, situation)}."
-    left = len(members) - sum(one.uid in situation.leaving for one in members)
-    if left >= gang.min_members:
-        return ""
+    floor, members = _gang_floor(pod, situation), _members(pod, situation)
+    if not floor or _moves_whole(members, situation):
+        return floor
+    gang, below = situation.picture.gangs[pod.gang], floor.removesuffix(".")
     kai, start = situation.settings.kai, situation.starts.get(pod.uid, Start())
     grace = situation.graces.get(gang.key, kai.grace_seconds)
     source = "its PodGroup" if gang.key in situation.graces else kai.grace_from
-    below = f"Gang {gang.key} needs {gang.min_members} members and would have {left}"
     if grace < 0:
         return f"{below}; KAI leaves a gang below its minimum alone ({source})."
     rule = f"{below}; KAI evicts the rest after a staleness grace of {tell_seconds(grace)} ({source})"
@@ -142,6 +136,7 @@ def _judge_volcano(pod: Pod, situation: Situation) -> str:
 
 
 def _gang_floor(pod: Pod, situation: Situation) -> str:
+    """What its gang loses: nothing where enough members stay."""
     gang = situation.picture.gangs.get(pod.gang)
     if gang is None:
         return ""

@@ -12,16 +12,14 @@ def why_shadow(cluster: Cluster) -> str:
         return ""
     if cluster.is_shadow:
         return (
-            f"{cluster.name} is in shadow: plans are made and compared with what happens, none is "
-            f"started. An "
-            "admin ends that on the page Clusters"
+            f"{cluster.name} is in shadow: plans are made and compared with what happens, none is started. "
+            "An admin ends that on the page Clusters"
         )
     found = ClusterPreflight.objects.filter(cluster=cluster).values_list("may_evict", flat=True).first()
     if found is False:
         return (
-            f"the console's credential for {cluster.name} may not evict pods, so the cluster is in "
-            f"shadow. Apply "
-            "deploy/rbac/executor.yaml, then look again on the page Preflight"
+            f"the console's credential for {cluster.name} may not evict pods, so the cluster is in shadow. "
+            "Apply deploy/rbac/executor.yaml, then look again on the page Preflight"
         )
     return ""
 

@@ -33,9 +33,8 @@ def set_shadow(*, actor: Any, cluster_id: int, is_shadow: bool) -> Cluster:
     under_way = Execution.objects.filter(plan__cluster=cluster).exclude(state__in=TERMINAL).first()
     if is_shadow and under_way is not None:
         raise WrongState(
-            f"execution {under_way.pk} is under way on {cluster.name}: cancel it or wait for its end, "
-            f"then put "
-            "the cluster into shadow"
+            f"execution {under_way.pk} is under way on {cluster.name}: cancel it or wait for its end, then "
+            "put the cluster into shadow"
         )
     cluster.is_shadow = is_shadow
     cluster.save(update_fields=["is_shadow"])

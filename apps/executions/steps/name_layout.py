@@ -20,7 +20,7 @@ from apps.executions.decisions import Decision, act, done, moot, stop, wait_long
 from apps.executions.mig_labels import CONFIG
 from apps.executions.mig_naming import config_map_patch
 from apps.executions.models import Step
-from apps.executions.sightings import name, uid
+from apps.executions.sightings import moment, name, uid
 from apps.executions.states import TERMINAL, StepKind
 from apps.kube.gateway import CONFIG_MAPS, DAEMONSETS, NODES
 from apps.kube.mig_config_text import add_config, remove_config
@@ -94,7 +94,7 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
             "It is never changed. Cancel and plan anew.",
             cause="mig-taken",
         )
-    since = _moment(step.observed.get("seen", {}).get("there_since")) or facts.now
+    since = moment(step.observed.get("seen", {}).get("there_since", "")) or facts.now
     if (facts.now - since).total_seconds() < facts.sync_seconds:
         return wait_long(
             f"{params['config']} is in ConfigMap {where}; kubelets take up to {facts.sync_seconds:g} s to "
@@ -150,7 +150,3 @@ def apply(context: Context, step: Step, decision: Decision) -> None:
     patch = config_map_patch(held, where["key"], edit(text, step.params["line"]))
     space = settings.MIG_MANAGER_NAMESPACE
     context.gateway.patch_object(CONFIG_MAPS, where["name"], patch, namespace=space)
-
-
-def _moment(text: Any) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None

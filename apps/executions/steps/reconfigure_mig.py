@@ -11,7 +11,6 @@ Undone by the exact earlier value (`mig_restoring`).
 from __future__ import annotations
 
 import shlex
-from datetime import datetime
 from typing import Any
 
 from django.conf import settings
@@ -23,6 +22,7 @@ from apps.executions.mig_labels import UNDER_WAY, MigLabels, tell_observed, tell
 from apps.executions.mig_looking import Facts, look_at_node
 from apps.executions.models import Step
 from apps.executions.objects import mig_patch
+from apps.executions.sightings import moment
 from apps.kube.gateway import NODES
 
 Json = dict[str, Any]
@@ -131,14 +131,14 @@ def _decide_waiting(step: Step, facts: Facts, *, late: bool) -> Decision:
         at = facts.now.isoformat(timespec="seconds")
         return _stop(step, facts, "mig-manager reported failed.", cause="mig-failed", failed_at=at)
     if labels.state == "success" and labels.as_planned(step.params["offers"]):
-        since = _moment(seen.get("as_planned_since")) or facts.now
+        since = moment(seen.get("as_planned_since", "")) or facts.now
         if (facts.now - since).total_seconds() >= facts.limits.settle:
             return done(f"{step.params['promise']}, and has for {facts.limits.settle:g} s", verified=True)
         return wait_long("cut as planned; watching whether it stays so", as_planned_since=since.isoformat())
     if late:
         return _decide_late(step, facts)
     if labels.state == "success" and not labels.paused:
-        since = _moment(seen.get("wrong_since")) or facts.now
+        since = moment(seen.get("wrong_since", "")) or facts.now
         if (facts.now - since).total_seconds() >= facts.limits.mismatch:
             return _stop(
                 step,
@@ -211,10 +211,6 @@ def _stop(step: Step, facts: Facts, what: str, *, cause: str, **seen: Any) -> De
 
 def _tell_before(step: Step) -> str:
     return tell_offers(step.observed.get("seen", {}).get("before_offers", {}))
-
-
-def _moment(text: Any) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
 
 
 def decide_undo(step: Step, facts: Facts) -> Decision:
