@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from apps.kube.kubeconfig import Credentials
+from console.embedded import die_with_parent
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE_SECONDS = 0.5
@@ -57,6 +58,7 @@ def console_up(data: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,
+        preexec_fn=die_with_parent,
     )
     try:
         assert process.stdout is not None
@@ -68,6 +70,10 @@ def console_up(data: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
             process.wait(60)
+
+
+class Refused(SystemExit):
+    """The console answered with an error: the end of a benchmark that does not expect it."""
 
 
 class Person:
@@ -102,7 +108,7 @@ class Person:
             with self._opener.open(request, timeout=120) as answer:
                 return bytes(answer.read())
         except urllib.error.HTTPError as error:
-            raise SystemExit(f"{path} answered {error.code}: {error.read()[:400]!r}") from error
+            raise Refused(f"{path} answered {error.code}: {error.read()[:400]!r}") from error
 
     def _token(self) -> str:
         return next((cookie.value or "" for cookie in self.cookies if cookie.name == "csrftoken"), "")
