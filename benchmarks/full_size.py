@@ -195,10 +195,12 @@ class Measuring:
         self.time_plan("unlock the waiting gang", goal="unlock", workload=gang)
         for _ in range(STALE_TRIES):
             plan = self.time_plan("plan of 50 moves", goal="free-nodes")
-            if plan["progress"] != "ready" or self.propose(plan):
-                break
-        if plan["progress"] == "ready":
-            self.carry_out(plan)
+            if plan["progress"] != "ready":
+                return
+            if self.propose(plan):
+                self.carry_out(plan)
+                return
+        raise SystemExit(f"The cluster never came to rest: {STALE_TRIES} plans went stale before a review.")
 
     def propose(self, plan: dict[str, Any]) -> bool:
         """False where the cluster has changed under it."""

@@ -22,8 +22,9 @@ class Pace:
         return max(self.seconds(10.0), 0.25, nodes * 0.01)
 
     def heartbeat_grace_seconds(self, nodes: int) -> float:
-        """How long a node may be silent. The floor keeps a busy machine from losing healthy nodes."""
-        return max(self.seconds(50.0), 4 * self.heartbeat_seconds(nodes), 5.0)
+        """How long a node may be silent. The floors keep a busy machine from losing healthy nodes: one
+        program beats for all of them in turn, and with little of a processor a round takes far longer."""
+        return max(self.seconds(50.0), 4 * self.heartbeat_seconds(nodes), nodes * 0.2, 5.0)
 
 
 def now() -> datetime:
