@@ -144,7 +144,9 @@ class Console:
         logins = self._prepare()
         cluster.wait_until(kubeconfig.exists, seconds_to_start(self.options), say)
         # A simulated cluster is built anew at every start, so its identity is new as well.
-        self._run("manage.py", "register_cluster", SIMULATED, "--kubeconfig", str(kubeconfig), "--rebuilt")
+        register = ("manage.py", "register_cluster", SIMULATED, "--kubeconfig", str(kubeconfig), "--rebuilt")
+        # A large one is busy with its own pods just then.
+        self._run(*register, KUBE_READ_SECONDS="60")
         self._connect_prometheus()
         return logins, api, kubeconfig
 
@@ -255,10 +257,11 @@ class Console:
         child.start()
         return child
 
-    def _run(self, *arguments: str) -> str:
-        """One command to its end; what it printed. Raises StartFailed."""
+    def _run(self, *arguments: str, **settings: str) -> str:
+        """One command to its end; what it printed. settings: of its environment. Raises StartFailed."""
+        environment = {**self.environment, **settings}
         done = subprocess.run(
-            [sys.executable, *arguments], cwd=ROOT, env=self.environment, text=True, capture_output=True
+            [sys.executable, *arguments], cwd=ROOT, env=environment, text=True, capture_output=True
         )
         if done.returncode:
             told = (done.stderr or done.stdout).strip()[-2000:]
