@@ -5,6 +5,7 @@ from django.db.models import Q
 
 from apps.alerts.states import BAD, Kind
 from apps.clusters.models import Cluster
+from apps.executions.causes import cause_of
 
 
 class Alert(models.Model):
@@ -43,6 +44,13 @@ class Alert(models.Model):
     @property
     def is_bad(self) -> bool:
         return self.kind in BAD
+
+    @property
+    def title(self) -> str:
+        """What is wrong, in a few words. What stopped an execution is its cause: a switch, or failures."""
+        if self.kind == Kind.PAUSED_BY_SWITCH and self.runbook:
+            return cause_of(self.runbook).title
+        return self.get_kind_display()
 
 
 class ChainCheck(models.Model):

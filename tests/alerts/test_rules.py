@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from apps.alerts.models import Alert
 from apps.alerts.rules import SWITCHES, ClusterFacts, ExecutionFacts, Limits, StepFacts, due_on_cluster
 from apps.executions.permission import CAUSES_OF_BANS
 from apps.executions.states import StepKind, StepState
@@ -87,3 +88,16 @@ def test_a_silent_watch_and_steering_that_is_away():
     facts = ClusterFacts(True, ago(121), steering=("warning", "No form."), looked_at=ago(4))
     assert [str(one.kind) for one in due_on_cluster(facts, NOW, Limits())] == ["watch-old", "steering-away"]
     assert not list(due_on_cluster(ClusterFacts(False, ago(9999)), NOW, Limits()))
+
+
+@pytest.mark.parametrize(
+    ("cause", "title"),
+    [
+        ("failures-in-row", "The same step failed several times in a row"),
+        ("kill-switch", "The kill switch is on"),
+        ("", "Executions are stopped by the kill switch"),
+    ],
+)
+def test_what_paused_an_execution_is_called_by_its_cause(cause, title):
+    """Nobody looks for a switch that is off because an execution met errors."""
+    assert Alert(kind="paused-by-switch", runbook=cause).title == title

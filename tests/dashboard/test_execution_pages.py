@@ -9,8 +9,9 @@ from django.utils import timezone
 from apps.executions.models import Execution, GpuHours
 from apps.plans import services
 from apps.plans.computing import compute_draft
+from apps.plans.models import Plan
 from apps.plans.queries import current_version
-from tests.dashboard.conftest import log_in
+from tests.dashboard.conftest import log_in, make_person
 from tests.dashboard.executions import BLOCKED, RUNBOOK, make_execution
 from tests.dashboard.test_grid_pages import text_of
 
@@ -213,6 +214,12 @@ def test_after_a_roll_back_nothing_counts_as_done_and_no_promise_was_broken(view
     assert "It was rolled back. r.tanaka: drill. No pod was moved." in page
     assert "did not do what it promised" not in page
     assert page.count("No pod was moved") == 1
+    plan = running.plan
+    Plan.objects.filter(pk=plan.pk).update(begun_at=timezone.now())
+    at = f"/clusters/{plan.cluster.name}/plans/{plan.pk}/"
+    asked = log_in(make_person("p.lan", "planner", cluster=plan.cluster)).get(at).content.decode()
+    assert "It cannot be started as it is" in asked
+    assert "Plan again</button>" in asked
 
 
 def test_a_refetch_brings_the_counts_of_the_navigation_with_it(viewer, running):

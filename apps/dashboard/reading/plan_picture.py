@@ -43,6 +43,7 @@ from apps.dashboard.reading.words import plural
 from apps.executions import queries as executions
 from apps.executions.dry_runs import WHOLE_PLAN
 from apps.executions.permission import why_not_start
+from apps.executions.states import TERMINAL, ExecutionState
 from apps.executions.ways import why_not_again
 from apps.planner.plan import NamedLayout, Plan
 from apps.planner.snapshot import Snapshot
@@ -110,6 +111,13 @@ class PlanPicture:
     held: str = ""
     why_not_again: str = ""
     requires_ticket: bool = False
+
+    @property
+    def can_ask_anew(self) -> bool:
+        """All that was begun of it has ended, not as planned, and it cannot be started as it is."""
+        return bool(self.why_not_again and self.runs) and all(
+            run.state in TERMINAL and run.state != ExecutionState.SUCCEEDED for run in self.runs
+        )
 
 
 def draw_plan(row: PlanRow, user: Any) -> PlanPicture:
