@@ -13,7 +13,7 @@ def why_shadow(cluster: Cluster) -> str:
     if cluster.is_shadow:
         return (
             f"{cluster.name} is in shadow: plans are made and compared with what happens, none is started. "
-            "An admin ends that on the page Clusters"
+            "An admin ends that on the page Preflight"
         )
     found = ClusterPreflight.objects.filter(cluster=cluster).values_list("may_evict", flat=True).first()
     if found is False:
