@@ -20,6 +20,7 @@ from apps.clusters import errors as clusters
 from apps.executions import errors as executions
 from apps.plans import errors as plans
 from apps.telemetry import errors as telemetry
+from apps.wire.webhook_post import WebhookRefused
 from console.api_parsers import TooLarge
 
 CONTENT_TYPE = "application/problem+json"
@@ -36,6 +37,7 @@ TABLE: dict[type[Exception], tuple[int, str, str]] = {
     accounts.ScopeNeeded: (403, "scope-needed", "This token was not given the scope for this"),
     accounts.LoginTooOld: (403, "recent-login-needed", "This takes a person who logged in just now"),
     accounts.Denied: (403, "denied", "You may not do this"),
+    WebhookRefused: (422, "webhook-refused", "This webhook cannot be used"),
     accounts.TokenRefused: (401, "token-refused", "This token is not accepted"),
     accounts.UnusableToken: (422, "unusable-token", "No such token can be made"),
     accounts.TokenNameTaken: (409, "token-name-taken", "There is a token of that name"),

@@ -19,6 +19,7 @@ from apps.pending.what_if_api import WhatIfViewSet
 from apps.plans.api import PlanViewSet
 from apps.plans.policy_api import PolicyViewSet
 from apps.telemetry.api import TelemetryViewSet
+from apps.webhooks.api import WebhookViewSet
 
 NOT_LISTED = {"fragmentation": "fragmentation-latest"}
 """Resources that have no list: the root of the API names this address of theirs."""
@@ -50,5 +51,6 @@ router.register("preflights", PreflightViewSet, basename="preflight")
 router.register("shadow", ShadowViewSet, basename="shadow")
 router.register("holdings", HoldingsViewSet, basename="holdings")
 router.register("alerts", AlertViewSet)
+router.register("webhooks", WebhookViewSet)
 router.register("audit", AuditViewSet)
 router.register("tokens", TokenViewSet)

@@ -76,6 +76,7 @@ TAGS = {
     "executions": "Start an approved plan; pause, resume, cancel, roll back; steps and events.",
     "policies": "Windows, budgets and protections.",
     "holdings": "What of ours is in each cluster now: cordons, taints, gates, holds, steering.",
+    "webhooks": "Who is told of plans, executions and alerts; for admins in the browser's session.",
     "audit": "The ledger, for auditors.",
     "tokens": "API tokens: listed here, made and revoked in the browser's session.",
     "events": "Server-Sent Events.",

@@ -28,6 +28,7 @@ SCHEDULE: dict[str, dict[str, Any]] = {
     "release everything where it was ordered": _every(15, "apps.executions.tasks.work_on_releases"),
     "measure GPU-hours of executions": _every(60, "apps.executions.tasks.measure_gpu_hours"),
     "stay the console that may change its clusters": _every(10, "apps.executions.tasks.keep_leases"),
+    "tell webhooks": _every(5, "apps.webhooks.tasks.tell_receivers"),
     "look for trouble": _every(10, "apps.alerts.tasks.look_for_trouble"),
     "carry executions forward": _every(5, "apps.executions.tasks.reconcile_executions"),
 }

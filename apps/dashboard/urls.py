@@ -22,6 +22,7 @@ from apps.dashboard.views import (
     shell,
     tokens,
     trust,
+    webhooks,
     what_if,
 )
 
@@ -74,6 +75,8 @@ urlpatterns = [
     path("audit/", governing.audit_list, name="audit"),
     path("people/", people.people, name="people"),
     path("people/<int:number>/<slug:verb>/", people.change, name="person-change"),
+    path("webhooks/", webhooks.webhook_list, name="webhooks"),
+    path("webhooks/<int:number>/<slug:verb>/", webhooks.change, name="webhook-change"),
     path("tokens/", tokens.token_list, name="tokens"),
     path("tokens/<int:number>/revoke/", tokens.revoke, name="token-revoke"),
     path("runbooks/", reference.runbooks, name="runbooks"),

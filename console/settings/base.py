@@ -40,6 +40,7 @@ INSTALLED_APPS = [
     "apps.plans",
     "apps.executions",
     "apps.alerts",
+    "apps.webhooks",
     "apps.scheduling",
     "apps.dashboard",
     "apps.simulator",
@@ -261,6 +262,11 @@ TELEMETRY_KEPT_MINUTES = env.int("TELEMETRY_KEPT_MINUTES", default=60)
 DEVICE_READINGS = "apps.telemetry.rows.readings_told"  # asked for what is told of a node
 DEVICE_SIGHTINGS = "apps.telemetry.sightings.sightings_of"  # asked by the watcher: the last source of holders
 LOW_USE_PERCENT = env.float("LOW_USE_PERCENT", default=30)
+
+# Outgoing webhooks. Allowed: host names or nets that may be private. CA file: of private receivers.
+WEBHOOK_ALLOWED = env.list("WEBHOOK_ALLOWED", default=[])
+WEBHOOK_SECONDS = env.float("WEBHOOK_SECONDS", default=5)
+WEBHOOK_CA_FILE = env.str("WEBHOOK_CA_FILE", default="")
 
 # /metrics for Prometheus: by this bearer token, or for anybody where it is open. Neither: no such address.
 METRICS_TOKEN = env.str("METRICS_TOKEN", default="")

@@ -275,6 +275,8 @@ def _navigation(
         governing.insert(0, link("Audit", "audit"))
     if accounts.may(request.user, Action.ADMINISTER, None):
         governing.append(link("Users", "people"))
+    if accounts.clusters_visible_to(request.user, Action.ADMINISTER):
+        governing.append(link("Webhooks", "webhooks"))
     governing.append(link("Tokens", "tokens"))
     if cluster is not None:
         governing.insert(0, link("Policies", "policies", cluster.name))
