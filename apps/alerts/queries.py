@@ -54,8 +54,10 @@ def read_facts() -> Iterator[tuple[Cluster, ClusterFacts]]:
         steering = _steering(row) if row else ("", "")
         looked_at = row.looked_at if row else None
         heard = cluster.watched_at or cluster.created_at
-        other = known_of(cluster).holder if is_watched else ""
-        yield cluster, ClusterFacts(is_watched, heard, mine, steering, looked_at, other)
+        known = known_of(cluster)
+        other = known.holder if is_watched else ""
+        safe = (known.safe_reason, known.safe_since) if known.safe_since else None
+        yield cluster, ClusterFacts(is_watched, heard, mine, steering, looked_at, other, safe)
 
 
 def _steering(row: ClusterPreflight) -> tuple[str, str]:

@@ -51,7 +51,7 @@ class ExecutionFacts:
 class ClusterFacts:
     """is_watched: there is an API server that the watcher should hear from. steering: standing and words of
     the preflight's line about steering; looked_at: when it was found. other_console: which one has the
-    cluster instead of this one, "" for none."""
+    cluster instead of this one, "" for none. safe_mode: why it is in it, and since when."""
 
     is_watched: bool
     watched_at: datetime | None
@@ -59,6 +59,7 @@ class ClusterFacts:
     steering: tuple[str, str] = ("", "")
     looked_at: datetime | None = None
     other_console: str = ""
+    safe_mode: tuple[str, datetime] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,13 @@ def due_on_cluster(facts: ClusterFacts, now: datetime, limits: Limits) -> Iterat
         yield Due(
             Kind.STEERING_AWAY, "steering", words,
             "See the cluster's preflight: it says what to install or mend.", facts.looked_at or now,
+        )  # fmt: skip
+    if facts.safe_mode:
+        words, since = facts.safe_mode
+        yield Due(
+            Kind.SAFE_MODE, "cluster", f"Nothing is sent to the cluster: {words}.",
+            "Restore the newest database, or look at what the cluster carries (page Preflight) and leave "
+            "safe mode.", since, "database-old",
         )  # fmt: skip
     if facts.other_console:
         yield Due(

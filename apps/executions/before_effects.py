@@ -13,6 +13,13 @@ UNREADABLE = "kill-switch-unreadable"
 LEASE_UNREADABLE = "lease-unreadable"
 
 
+def prove_age(context: Context) -> None:
+    """Before what lands or undoes: see `ConsoleSight.prove`."""
+    if context.console is not None:
+        context.lease.ensure(seconds_per_call())
+        context.console.prove()
+
+
 def why_unsure(context: Context, cluster: Cluster) -> Decision | None:
     """Keeps what is seen; what to record instead where nobody knows whether something forbids it."""
     return _look_at_switch(context, cluster) or _look_at_console(context, cluster)

@@ -83,8 +83,10 @@ OF_STEPS = (
     Cause(
         "database-old",
         "The database is older than the cluster",
-        "The node carries a higher fence than this database knows: an old backup seems to run.",
-        "Write nothing from here. Restore the newest database; then look again.",
+        "The cluster carries a number of ours that this database has not given yet: an old backup runs, or a "
+        "copy of this database elsewhere. The cluster is in safe mode: nothing is sent, not even to land.",
+        "Restore the newest database. Where there is none, an admin looks at what the cluster carries (page "
+        "Preflight) and leaves safe mode; then look again here.",
         AGAIN,
     ),
     Cause(

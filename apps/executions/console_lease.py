@@ -29,7 +29,16 @@ from apps.executions.console_standing import holds, own_identity
 from apps.executions.lease_body import NAME, FoundLease, lease_body, read_lease
 from apps.executions.models import ClusterSafety
 from apps.executions.objects import console_namespace
-from apps.kube.errors import AlreadyExists, Conflict, Forbidden, KubeError, NotFound, Unauthorized
+from apps.executions.safe_mode import set_safe
+from apps.kube.errors import (
+    AlreadyExists,
+    Conflict,
+    Forbidden,
+    KubeError,
+    NotFound,
+    Unauthorized,
+    Unreachable,
+)
 from apps.kube.gateway import LEASES, NAMESPACES, Gateway
 
 TRIES = 4
@@ -39,12 +48,14 @@ AGAIN_SECONDS = 2.0
 
 
 class Word(StrEnum):
-    """HELD by us; by an OTHER console; REFUSED: the server says that we may not; UNREAD: nobody knows now."""
+    """HELD by us; by an OTHER console; REFUSED: the server says that we may not; UNREAD: nobody knows now;
+    OLD: this database is older than the cluster, which is in safe mode."""
 
     HELD = "held"
     OTHER = "other"
     REFUSED = "refused"
     UNREAD = "unread"
+    OLD = "old"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +78,7 @@ class ConsoleSight:
     def __init__(self, cluster: Cluster, gateway: Gateway) -> None:
         self._cluster, self._gateway = cluster, gateway
         self._seen: tuple[float, Standing] | None = None
+        self._is_proven = False
 
     def look(self, *, is_enough: bool = True) -> Standing:
         """is_enough: False where the Lease was renewed too long ago for what is to be sent."""
@@ -76,8 +88,19 @@ class ConsoleSight:
             if time.monotonic() - at < age:
                 return standing
         began = time.monotonic()
-        self._seen = (began, look(self._cluster, self._gateway))
-        return self._seen[1]
+        standing = look(self._cluster, self._gateway)
+        self._is_proven |= standing.word in (Word.HELD, Word.OTHER)
+        self._seen = (began, standing)
+        return standing
+
+    def prove(self) -> None:
+        """Before anything is sent, also by what lands or undoes: this database is not older than the cluster.
+
+        Raises Unreachable where nobody knew that during this visit. Whoever may not read the Lease cannot
+        prove it, and lands all the same: the pods in the air are not to wait for a right."""
+        standing = self.look()
+        if standing.word == Word.UNREAD and not self._is_proven:
+            raise Unreachable(f"the Lease that tells an old database cannot be read: {standing.error}")
 
 
 def look_at_lease(cluster: Cluster) -> Standing:
@@ -126,6 +149,11 @@ def _claim(cluster: Cluster, found: FoundLease | None, identity: str) -> Standin
     with transaction.atomic(durable=True):
         row = ClusterSafety.objects.select_for_update(no_key=True).get(cluster=cluster)
         now = ledger.database_time()
+        if row.safe_since is not None:
+            return Standing(Word.OLD)
+        if found is not None and found.epoch > row.epoch:
+            set_safe(row, _tell_age(found, row))
+            return Standing(Word.OLD)
         is_ours = found is not None and found.holder == identity
         if found is not None and found.holder and not is_ours and not _has_run_out(row, found, now):
             _keep_other(row, found, now)
@@ -138,6 +166,13 @@ def _claim(cluster: Cluster, found: FoundLease | None, identity: str) -> Standin
             detail = {"epoch": row.epoch, "console": identity, "before": found.holder if found else ""}
             _audit(cluster, "cluster.lease_taken", detail)
     return _Claim(row.epoch, now)
+
+
+def _tell_age(found: FoundLease, row: ClusterSafety) -> str:
+    return (
+        f"this console renewed the Lease {settings.STEERING_NAMESPACE}/{NAME} up to epoch {found.epoch}, and "
+        f"this database knows {row.epoch}: an old backup was restored, or a copy of it runs elsewhere"
+    )
 
 
 def _has_run_out(row: ClusterSafety, found: FoundLease, now: datetime) -> bool:

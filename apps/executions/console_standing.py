@@ -25,6 +25,8 @@ class Known:
     until: datetime | None = None
     epoch: int = 0
     error: str = ""
+    safe_since: datetime | None = None
+    safe_reason: str = ""
 
 
 def own_identity() -> str:
@@ -53,7 +55,7 @@ def known_of(cluster: Cluster) -> Known:
     now = ledger.database_time()
     until = row.lease_until if not row.holder and holds(row, now, 0) else None
     holder = tell_console(row.holder, row.holder_host) if _is_anothers(row, now) else ""
-    return Known(own_identity(), holder, until, row.epoch, row.lease_error)
+    return Known(own_identity(), holder, until, row.epoch, row.lease_error, row.safe_since, row.safe_reason)
 
 
 def _is_anothers(row: ClusterSafety, now: datetime) -> bool:

@@ -58,6 +58,7 @@ class Held:
     owned: value of our label, "NUMBER-MARK" of an execution; "" where the trace does not tell.
     since: when it was set, as the trace says; else creation of the object that is or carries it, None for
     traces on nodes that older versions of the console set.
+    fence: of the claim that set it, 0 where the trace does not tell.
     standing: `ours`, `left over`, `unknown`, or `stays` for what outlives executions by intent.
     """
 
@@ -69,6 +70,7 @@ class Held:
     deadline: datetime | None = None
     standing: str = UNKNOWN
     execution: int | None = None
+    fence: int = 0
 
 
 @dataclass
@@ -159,7 +161,8 @@ def traces_on_node(node: Json) -> Iterator[Held]:
     if annotation(node, names.CORDON):
         told = cordon(node)
         detail, deadline = str(told.get("reason", "")), moment(str(told.get("deadline", "")))
-        yield Held("cordon", where, _owned(told), detail, moment(str(told.get("since", ""))), deadline)
+        since, fence = moment(str(told.get("since", ""))), _number(told.get("fence"))
+        yield Held("cordon", where, _owned(told), detail, since, deadline, fence=fence)
     holder = _read(annotation(node, names.HELD_BY))
     for taint in taints(node):
         if taint.get("key") == names.HELD:
@@ -203,6 +206,10 @@ def list_labelled(gateway: Gateway, kind: Kind) -> list[Json]:
 def _owned(told: Json) -> str:
     execution, mark = told.get("execution"), told.get("mark")
     return f"{execution}-{mark}" if execution and mark else ""
+
+
+def _number(told: Any) -> int:
+    return told if isinstance(told, int) and 0 < told < 2**62 else 0
 
 
 def _since(thing: Json) -> datetime | None:

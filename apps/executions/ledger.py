@@ -16,9 +16,10 @@ from django.db import connection, transaction
 from apps.audit import services as audit
 from apps.clusters import notices
 from apps.executions.decisions import Decision
-from apps.executions.errors import LostLease, WrongState
+from apps.executions.errors import HeldByPolicy, LostLease, WrongState
 from apps.executions.locks import Lease, hold_fence
 from apps.executions.models import Execution, Steering, Step, StepEvent
+from apps.executions.queries import in_safe_mode
 from apps.executions.states import (
     ALLOWED,
     STEP_ALLOWED,
@@ -52,12 +53,12 @@ def record_intent(
 ) -> None:
     """Say what is about to be sent, before it is sent. `during`: execution states that allow it.
 
-    Raises WrongState if a person changed the execution's state since it was read. seconds: how long
-    the step may take from its first effect on. admit: asked inside the transaction; what it raises undoes it.
+    Raises WrongState if a person changed the execution's state since it was read, HeldByPolicy while the
+    cluster is in safe mode: then nothing at all is sent, not even what lands or undoes. seconds: how long the
+    step may take from its first effect on. admit: asked inside the transaction; what it raises undoes it.
     """
     with _locked(lease, step) as (execution, row, now):
-        if execution.state not in set(during):
-            raise WrongState(f"execution {execution.pk} is {execution.state}: nothing more is sent")
+        _require_may_send(execution, during)
         admit()
         if row.state != StepState.COMPENSATING:
             _set_state(row, StepState.INTENT)
@@ -79,6 +80,13 @@ def record_intent(
             cluster=execution.plan.cluster.name,
             detail={"execution": execution.pk, "target": row.target, "move": row.move, "fence": lease.fence},
         )
+
+
+def _require_may_send(execution: Execution, during: Iterable[str]) -> None:
+    if execution.state not in set(during):
+        raise WrongState(f"execution {execution.pk} is {execution.state}: nothing more is sent")
+    if in_safe_mode(execution.plan.cluster_id):
+        raise HeldByPolicy(f"{execution.plan.cluster.name} is in safe mode: nothing is sent")
 
 
 def record_issued(lease: Lease, step: Step) -> None:

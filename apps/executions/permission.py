@@ -13,7 +13,7 @@ from apps.accounts.queries import may
 from apps.accounts.rights import Action
 from apps.clusters.models import Cluster
 from apps.executions import ledger
-from apps.executions.before_effects import UNREADABLE, why_unsure
+from apps.executions.before_effects import UNREADABLE, prove_age, why_unsure
 from apps.executions.cluster_switch import SwitchSight, ban_of_switch, keep
 from apps.executions.console_lease import ConsoleSight
 from apps.executions.console_standing import ban_of_console
@@ -27,6 +27,8 @@ from apps.executions.locks import Lease, hold_fence
 from apps.executions.maintaining import pause_for_maintenance
 from apps.executions.models import Execution, Step
 from apps.executions.outlook import tell_outlook
+from apps.executions.queries import in_safe_mode
+from apps.executions.safe_mode import ban_of_safe_mode
 from apps.executions.shadow.standing import why_shadow
 from apps.executions.states import TERMINAL, ExecutionState, StepKind, StepState
 from apps.executions.turns import NotYet, admission, count_away
@@ -38,6 +40,7 @@ from apps.plans.policies import (
     KILL_SWITCH,
     OTHER_CONSOLE,
     OUTSIDE,
+    SAFE_MODE,
     SWITCH_UNREAD,
     Ban,
     ban_of,
@@ -62,6 +65,7 @@ CAUSES_OF_BANS = {
     CLUSTER_SWITCH: "kill-switch-cluster",
     SWITCH_UNREAD: UNREADABLE,
     OTHER_CONSOLE: ANOTHER,
+    SAFE_MODE: "database-old",
 }
 GOES_ON = {
     UNREADABLE: "The kill switch in the cluster can be read again: it goes on by itself.",
@@ -75,8 +79,8 @@ def ban_now(cluster: Cluster) -> Ban | None:
 
 
 def ban_under(policy: ClusterPolicy) -> Ban | None:
-    """What a person has to lift comes first: the policy's kill switch, then the one in the cluster itself."""
-    ban = ban_of(policy, ledger.database_time())
+    """What a person has to lift comes first: safe mode, the policy's kill switch, the one in the cluster."""
+    ban = ban_of_safe_mode(policy.cluster) or ban_of(policy, ledger.database_time())
     if ban is not None and not ban.ends_by_itself:
         return ban
     return ban_of_switch(policy.cluster) or ban_of_console(policy.cluster) or ban
@@ -129,6 +133,8 @@ def keep_to_policy(
 ) -> bool | None:
     """What the policy, the cluster's own kill switch and other consoles make of a turn: True if it changed
     the execution, False if it waits, None to go on. switch, console: looked at where anything could begin."""
+    if in_safe_mode(execution.plan.cluster_id):
+        return _stand_in_safe_mode(lease, execution)
     is_waiting = execution.state == State.PAUSED and execution.is_frozen
     if not is_waiting and execution.state not in (State.QUEUED, State.PREFLIGHT, State.RUNNING):
         return None
@@ -149,13 +155,24 @@ def keep_to_policy(
     if execution.state == State.RUNNING:
         _pause(lease, execution, ban)
         return True
-    if ban.ends_by_itself:
+    if ban.ends_by_itself or ban.kind == SAFE_MODE:
         return False
     outlook = tell_outlook(execution, is_touched=False)
     ledger.move_execution(
         lease, State.FAILED, f"Nothing was touched. {ban.sentence}. {outlook}", cause="preflight-refused"
     )
     return True
+
+
+def _stand_in_safe_mode(lease: Lease, execution: Execution) -> bool:
+    """Whatever its state: what this database says of it may be long over, so nothing is looked at or sent."""
+    ban = ban_of_safe_mode(execution.plan.cluster)
+    if ban is None:
+        return True  # a person left it meanwhile
+    if execution.state == State.RUNNING:
+        _pause(lease, execution, ban)
+        return True
+    return _wait_for_person(lease, ban) if execution.is_frozen else False
 
 
 def _pause(lease: Lease, execution: Execution, ban: Ban) -> None:
@@ -207,6 +224,7 @@ def record_intent(
     Raises HeldByPolicy while nothing new may be sent at all. Landing and giving back are not asked about.
     """
     if State.RUNNING not in during:
+        prove_age(context)
         ledger.record_intent(context.lease, step, decision, during=during, seconds=seconds)
         return None
     cluster = context.execution.plan.cluster

@@ -10,7 +10,7 @@ from django.db.models import Exists, F, Min, OuterRef, Q, QuerySet
 from apps.accounts.errors import NotVisible
 from apps.accounts.queries import clusters_visible_to
 from apps.clusters.models import Cluster
-from apps.executions.models import DryRun, Execution, Step, StepEvent
+from apps.executions.models import ClusterSafety, DryRun, Execution, Step, StepEvent
 from apps.executions.states import TERMINAL, ExecutionState, StepState
 from apps.plans.models import Plan, PlanVersion
 from apps.plans.states import PlanState
@@ -33,6 +33,11 @@ def execution_for(user: Person, execution_id: int) -> Execution:
     if found is None:
         raise NotVisible(f"there is no execution {execution_id} that you can see", action="see")
     return found
+
+
+def in_safe_mode(cluster_id: int) -> bool:
+    """This database is older than that cluster: nothing is sent there until a person leaves safe mode."""
+    return ClusterSafety.objects.filter(cluster_id=cluster_id, safe_since__isnull=False).exists()
 
 
 def executions_of(plan: Plan) -> QuerySet[Execution]:

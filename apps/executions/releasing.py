@@ -34,6 +34,7 @@ from apps.executions.holdings import (
 from apps.executions.mig_labels import read_mig_labels
 from apps.executions.models import Execution, Steering
 from apps.executions.objects import free_node_patch, ungate
+from apps.executions.queries import in_safe_mode
 from apps.executions.sightings import label, name, namespace, node_of, uid
 from apps.executions.states import TERMINAL, ExecutionState
 from apps.kube.errors import Conflict, Forbidden, KubeError, NotFound
@@ -90,10 +91,15 @@ def open_executions_on(cluster: Cluster, *, of_stopped: bool = False) -> list[Ex
 def release_everything(*, actor: Any, cluster: Cluster, wish: Wish) -> Outcome:
     """actor: an admin of the cluster, or None for somebody at the server's command line.
 
-    Raises Denied, WrongState while executions are open, ConnectionFailed, and KubeError where the cluster
-    cannot be looked at."""
+    Raises Denied, WrongState while executions are open or in safe mode, ConnectionFailed, and KubeError where
+    the cluster cannot be looked at."""
     if actor is not None:
         authorize(actor, Action.ADMINISTER, cluster, subject=cluster)
+    if in_safe_mode(cluster.pk) and not wish.dry_run:
+        raise WrongState(
+            f"{cluster.name} is in safe mode: this database does not know what is under way there. Leave "
+            f"safe mode first (manage.py leave_safe_mode {cluster.name})."
+        )
     opened = open_executions_on(cluster, of_stopped=wish.of_stopped)
     if opened and not wish.dry_run:
         numbers = ", ".join(str(row.pk) for row in opened)

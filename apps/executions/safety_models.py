@@ -28,6 +28,10 @@ class ClusterSafety(models.Model):
     has a higher one of ours unless this database is older. `lease_until`: we hold the Lease until then.
     `holder`, `holder_host`: another console that has it, empty for none; its Lease had `holder_version` first
     at `holder_since`, so it runs out `holder_seconds` later. `lease_error`: why the Lease cannot be kept.
+
+    `safe_since`: this database is older than the cluster (`safe_reason`), so nothing is sent until a person
+    leaves safe mode. `safe_found`: what the cluster carries that these rows do not know, in sentences, as
+    looked at `safe_looked_at`.
     """
 
     cluster = models.OneToOneField(Cluster, on_delete=models.CASCADE, related_name="+")
@@ -43,3 +47,7 @@ class ClusterSafety(models.Model):
     holder_since = models.DateTimeField(null=True)
     holder_seconds = models.PositiveIntegerField(default=0)
     lease_error = models.TextField(blank=True)
+    safe_since = models.DateTimeField(null=True)
+    safe_reason = models.TextField(blank=True)
+    safe_found = models.JSONField(default=list)
+    safe_looked_at = models.DateTimeField(null=True)

@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 from django.conf import settings
 
-from apps.executions import ledger, permission
+from apps.executions import ledger, permission, safe_mode
 from apps.executions.budget_waits import wait_for_budget
 from apps.executions.context import Context, is_late, step_seconds
 from apps.executions.decisions import Decision, Verdict, blocked, stop
@@ -49,6 +49,10 @@ REFUSALS = (
     kube.Invalid,
 )
 """Answers that say for certain that the request had no effect."""
+
+
+OLD_DATABASE = "database-old"
+"""Whatever else this database says of the cluster cannot be believed either."""
 
 
 class NeedsPerson(Exception):
@@ -189,6 +193,8 @@ def _record(context: Context, step: Step, decision: Decision, *, was_refused: bo
     ledger.record_blocked(
         lease, step, decision, seconds=seconds, retries=not needs_person, was_refused=was_refused
     )
+    if decision.cause == OLD_DATABASE:
+        safe_mode.enter(context.execution.plan.cluster, decision.reason)
     if needs_person:
         raise NeedsPerson(decision.reason, decision.cause)
     return False

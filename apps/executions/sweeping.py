@@ -20,6 +20,7 @@ from apps.executions.flow import Ledger, is_in_flight
 from apps.executions.models import Steering, Step
 from apps.executions.names import GATE
 from apps.executions.objects import ungate
+from apps.executions.queries import in_safe_mode
 from apps.executions.sightings import is_gated, migration, uid
 from apps.kube.errors import KubeError
 from apps.kube.gateway import PODS, Gateway
@@ -37,7 +38,7 @@ def _sweep(cluster: Cluster) -> int:
     row = clusters.latest_snapshot(cluster)
     seen = clusters.open_snapshot(row).pods.values() if row is not None else ()
     strays = [pod for pod in seen if GATE in pod.gates and _is_over(pod.steering)]
-    if not strays:
+    if not strays or in_safe_mode(cluster.pk):
         return 0
     try:
         gateway = open_gateway(cluster)

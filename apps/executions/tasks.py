@@ -17,6 +17,7 @@ from apps.executions.gpu_hours.measuring import measure_due
 from apps.executions.held import looking, releases
 from apps.executions.owner_notices import tell_owners
 from apps.executions.preflight import run_dry_runs
+from apps.executions.safe_mode import look_and_keep
 from apps.executions.shadow.comparing import compare_open
 from apps.executions.shadow.predicting import predict_if_due
 from apps.executions.shadow.standing import shadow_clusters, why_shadow
@@ -78,6 +79,12 @@ def keep_leases() -> None:
     for cluster in active_clusters():
         if not why_shadow(cluster):
             look_at_lease(cluster)
+        try:
+            look_and_keep(cluster)
+        except (KubeError, ConnectionFailed) as error:
+            log.warning(
+                "what a cluster in safe mode carries is not known", cluster=cluster.name, reason=str(error)
+            )
 
 
 @shared_task

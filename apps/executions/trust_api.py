@@ -21,12 +21,15 @@ from apps.accounts.ordering import Ordering
 from apps.accounts.strict import checked
 from apps.clusters.models import Cluster
 from apps.clusters.queries import visible_clusters
+from apps.executions import safe_mode
 from apps.executions.cluster_preflight import keeping
 from apps.executions.cluster_switch import ban_of_switch
+from apps.executions.console_standing import known_of
 from apps.executions.shadow.standing import why_shadow
 from apps.executions.shadow.switching import set_shadow
 from apps.executions.shadow.telling import predictions_of, sum_shadow
 from apps.executions.trust_serializers import (
+    LeaveSafeModeSerializer,
     PredictionSerializer,
     PreflightSerializer,
     ShadowSerializer,
@@ -50,7 +53,7 @@ class PreflightViewSet(OfClusters):
 
     serializer_class = PreflightSerializer
     scopes = {"look": Scope.CONTROL}
-    rates = {"look": "operating"}
+    rates = {"look": "operating", "leave_safe_mode": "deciding"}
 
     @extend_schema(responses=PreflightSerializer(many=True))
     def list(self, request: Request) -> Response:
@@ -70,6 +73,16 @@ class PreflightViewSet(OfClusters):
         cluster = self.get_object()
         keeping.request_look(actor=cast(Any, request.user), cluster=cluster)
         return Response(_told(cluster), status=status.HTTP_202_ACCEPTED)
+
+    @extend_schema(request=LeaveSafeModeSerializer, responses=PreflightSerializer)
+    @action(detail=True, methods=["post"])
+    def leave_safe_mode(self, request: Request, name: str) -> Response:
+        """Go on although this database is older than the cluster. For its admins, in the browser, after
+        seeing what the cluster carries that is not known here (409 if that has changed meanwhile)."""
+        wanted = checked(LeaveSafeModeSerializer, request)
+        cluster = self.get_object()
+        safe_mode.leave(actor=request.user, cluster=cluster, seen=wanted["seen"], reason=wanted["reason"])
+        return Response(_told(cluster))
 
 
 class ShadowViewSet(OfClusters):
@@ -111,7 +124,16 @@ def _told(cluster: Cluster) -> dict[str, Any]:
     facts = {name: getattr(row, name) for name in ("looked_at", "tried_at", "error", "lines")}
     facts |= {"cluster": cluster.name, "shadow": why_shadow(cluster)}
     ban = ban_of_switch(cluster)
-    return dict(PreflightSerializer({**facts, "switch": ban.sentence if ban is not None else ""}).data)
+    facts |= {"switch": ban.sentence if ban is not None else "", "console": known_of(cluster)}
+    return dict(PreflightSerializer({**facts, "safe_mode": _tell_safe_mode(cluster)}).data)
+
+
+def _tell_safe_mode(cluster: Cluster) -> dict[str, Any] | None:
+    row = safe_mode.row_in_safe_mode(cluster)
+    if row is None:
+        return None
+    facts = {"since": row.safe_since, "reason": row.safe_reason, "found": row.safe_found}
+    return {**facts, "looked_at": row.safe_looked_at, "seen": safe_mode.mark_of(row.safe_found)}
 
 
 def _sums(cluster: Cluster) -> dict[str, Any]:

@@ -20,6 +20,37 @@ class LineSerializer(serializers.Serializer):
     action = serializers.CharField(allow_blank=True)
 
 
+class ConsoleSerializer(serializers.Serializer):
+    """Which console may change the cluster. identity: this one's. holder: another one that has it, "" for
+    none. until: this one has its Lease until then, null where it does not. error: why the Lease cannot be
+    kept."""
+
+    identity = serializers.CharField()
+    holder = serializers.CharField(allow_blank=True)
+    until = serializers.DateTimeField(allow_null=True)
+    epoch = serializers.IntegerField()
+    error = serializers.CharField(allow_blank=True)
+
+
+class SafeModeSerializer(serializers.Serializer):
+    """This database is older than the cluster: nothing is sent. found: what the cluster carries that is not
+    known here, as looked at then (null: nobody has looked yet). seen: what leaving has to name of that
+    list."""
+
+    since = serializers.DateTimeField()
+    reason = serializers.CharField()
+    found = serializers.ListField(child=serializers.CharField())
+    looked_at = serializers.DateTimeField(allow_null=True)
+    seen = serializers.CharField()
+
+
+class LeaveSafeModeSerializer(StrictSerializer):
+    seen = serializers.CharField(
+        max_length=40, help_text="`safe_mode.seen` of the list that you have looked at"
+    )
+    reason = serializers.CharField(max_length=500, help_text="why it may go on, for the audit ledger")
+
+
 class PreflightSerializer(serializers.Serializer):
     """looked_at: when the lines were found, null if nobody has looked. error: why a later look failed.
     shadow: why nothing can be started, empty where plans can be. switch: what the kill switch in the cluster
@@ -31,6 +62,8 @@ class PreflightSerializer(serializers.Serializer):
     error = serializers.CharField(allow_blank=True)
     shadow = serializers.CharField(allow_blank=True)
     switch = serializers.CharField(allow_blank=True)
+    console = ConsoleSerializer()
+    safe_mode = SafeModeSerializer(allow_null=True)
     lines = LineSerializer(many=True)
 
 

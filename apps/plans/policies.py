@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 FREEZE, KILL_SWITCH, OUTSIDE = "freeze", "kill switch", "outside maintenance"
 CLUSTER_SWITCH, SWITCH_UNREAD = "kill switch in the cluster", "kill switch unread"
-OTHER_CONSOLE = "another console"
-"""Kinds of bans that the cluster itself gives rise to; `executions.cluster_switch` and `console_lease` look
-for them."""
+OTHER_CONSOLE, SAFE_MODE = "another console", "safe mode"
+"""Kinds of bans that the cluster itself gives rise to; `executions.cluster_switch`, `console_lease`
+and `safe_mode` look for them."""
 USUAL_MOVES = 50
 USUAL_SECONDS = 10.0
 
@@ -44,7 +44,7 @@ class Ban:
 
     @property
     def ends_by_itself(self) -> bool:
-        return self.kind not in (KILL_SWITCH, CLUSTER_SWITCH)
+        return self.kind not in (KILL_SWITCH, CLUSTER_SWITCH, SAFE_MODE)
 
 
 def policy_of(cluster: Cluster) -> ClusterPolicy:

@@ -8,7 +8,7 @@ from apps.alerts.models import Alert
 from apps.alerts.rules import SWITCHES, ClusterFacts, ExecutionFacts, Limits, StepFacts, due_on_cluster
 from apps.executions.permission import CAUSES_OF_BANS
 from apps.executions.states import StepKind, StepState
-from apps.plans.policies import FREEZE, OTHER_CONSOLE, OUTSIDE
+from apps.plans.policies import FREEZE, OTHER_CONSOLE, OUTSIDE, SAFE_MODE
 
 NOW = datetime(2031, 5, 4, 12, tzinfo=UTC)
 
@@ -70,7 +70,8 @@ def test_what_is_due(facts, kinds):
 
 def test_whatever_a_person_has_to_lift_is_told():
     by_themselves = {CAUSES_OF_BANS[kind] for kind in (FREEZE, OUTSIDE)}
-    of_the_cluster = {CAUSES_OF_BANS[OTHER_CONSOLE]}  # one alert for all executions: test_console_lease
+    # One alert for all executions: test_console_lease, test_two_databases.
+    of_the_cluster = {CAUSES_OF_BANS[kind] for kind in (OTHER_CONSOLE, SAFE_MODE)}
     assert set(CAUSES_OF_BANS.values()) <= SWITCHES | by_themselves | of_the_cluster
 
 

@@ -141,7 +141,7 @@ def test_without_it_nothing_new_is_sent_and_landing_goes_on(cluster, two_plans, 
     step = Step.objects.create(execution=execution, position=1, kind=StepKind.CORDON_NODE, target="node a")
     execution.refresh_from_db()
     lease = locks.Lease(execution.pk, execution.fence, 60)
-    away = SimpleNamespace(look=lambda **how: SimpleNamespace(word=Word.REFUSED, error="403: no"))
+    away = SimpleNamespace(look=lambda **how: SimpleNamespace(word=Word.REFUSED, error="403: no"), prove=list)
     context = SimpleNamespace(lease=lease, execution=execution, switch=None, console=away)
     facts = {"during": [ExecutionState.RUNNING], "seconds": 9}
     instead = permission.record_intent(context, step, act("cordon", "x"), **facts)

@@ -20,6 +20,7 @@ from apps.plans.policies import (
     KILL_SWITCH,
     OTHER_CONSOLE,
     OUTSIDE,
+    SAFE_MODE,
     SWITCH_UNREAD,
     USUAL_MOVES,
     USUAL_SECONDS,
@@ -37,6 +38,7 @@ EFFECTS = {
     CLUSTER_SWITCH: "stopped",
     SWITCH_UNREAD: "stopped",
     OTHER_CONSOLE: "another console's",
+    SAFE_MODE: "stopped",
     FREEZE: "frozen",
     OUTSIDE: "outside maintenance",
 }
@@ -86,6 +88,9 @@ def tell_standing(cluster: Cluster) -> Standing | None:
     if ban is not None and ban.kind == KILL_SWITCH:
         then = "Nothing new is sent to the cluster; what is in the air is landed. An admin releases it."
         return Standing("bad", "oct", f"{ban.sentence}.", then)
+    if ban is not None and ban.kind == SAFE_MODE:
+        then = "An admin leaves safe mode on the page Preflight, after seeing what the cluster carries."
+        return Standing("bad", "oct", f"{ban.sentence.rstrip('.')}.", then)
     if ban is not None and ban.kind in HOW_LIFTED:
         then = "Nothing new is sent to the cluster; what is in the air is landed."
         return Standing("bad", "oct", f"{ban.sentence.rstrip('.')}.", f"{then} {HOW_LIFTED[ban.kind]}")

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
+from apps.clusters.models import Cluster
 from apps.dashboard.reading.times import duration
 from apps.executions.cluster_preflight.lines import Line, Standing
-from apps.executions.models import Prediction
+from apps.executions.models import ClusterSafety, Prediction
+from apps.executions.safe_mode import mark_of, row_in_safe_mode
 from apps.executions.shadow.telling import Shadow
 
 CHIPS = {
@@ -28,6 +30,20 @@ class ShownLine:
     word: str
     tone: str
     line: Line
+
+
+@dataclass(frozen=True, slots=True)
+class Safe:
+    """mark: of the list that is shown."""
+
+    row: ClusterSafety
+    mark: str
+
+
+def tell_safe(cluster: Cluster) -> Safe | None:
+    """None where the cluster is not in safe mode."""
+    row = row_in_safe_mode(cluster)
+    return Safe(row, mark_of(row.safe_found)) if row is not None else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
@@ -13,11 +14,21 @@ from apps.accounts.errors import Denied, NotVisible, TooManyRequests
 from apps.accounts.rates import require_rate
 from apps.accounts.rights import Action
 from apps.clusters import queries as clusters
+from apps.clusters.errors import ConnectionFailed
 from apps.clusters.models import Cluster
-from apps.dashboard.reading.trust import group_lines, list_predictions, planned_only, tell_shadow
+from apps.dashboard.reading.trust import (
+    group_lines,
+    list_predictions,
+    planned_only,
+    tell_safe,
+    tell_shadow,
+)
 from apps.dashboard.views.shell import page, person_of, refuse, show, tell
+from apps.executions import safe_mode
 from apps.executions.cluster_preflight import keeping
+from apps.executions.console_standing import known_of
 from apps.executions.errors import WrongState
+from apps.executions.lease_body import NAME
 from apps.executions.shadow.standing import why_shadow
 from apps.executions.shadow.switching import set_shadow
 from apps.executions.shadow.telling import predictions_of, sum_shadow
@@ -48,6 +59,9 @@ def preflight(request: HttpRequest, cluster: str) -> HttpResponse:
             "shadow": shadow,
             "may_look": bool({Action.ADMINISTER, Action.OPERATE} & rights),
             "may_switch": Action.ADMINISTER in rights,
+            "console": known_of(place),
+            "safe": tell_safe(place),
+            "lease": f"{settings.STEERING_NAMESPACE}/{NAME}",
             "facts": tell_shadow(sum_shadow(place)) if shadow or predictions else [],
             "predictions": list_predictions(predictions),
         },
@@ -66,7 +80,7 @@ def change(request: HttpRequest, cluster: str, verb: str) -> HttpResponse:
         tell(request, act(request, place))
     except NotVisible:
         raise
-    except (Denied, WrongState, TooManyRequests) as error:
+    except (Denied, WrongState, TooManyRequests, ConnectionFailed) as error:
         refuse(request, error)
     return redirect("preflight", place.name)
 
@@ -86,8 +100,21 @@ def _out_of_shadow(request: HttpRequest, place: Cluster) -> str:
     return f"{place.name} is not kept in shadow any more."
 
 
+def _look_around(request: HttpRequest, place: Cluster) -> str:
+    safe_mode.ask_for_look(actor=person_of(request), cluster=place)
+    return f"What {place.name} carries is looked at again; the list follows in a moment."
+
+
+def _leave_safe_mode(request: HttpRequest, place: Cluster) -> str:
+    reason = request.POST.get("reason", "")[:500]
+    safe_mode.leave(actor=person_of(request), cluster=place, seen=request.POST.get("seen", ""), reason=reason)
+    return f"{place.name} has left safe mode. Executions that were under way wait for an operator."
+
+
 VERBS: dict[str, Callable[[HttpRequest, Cluster], str]] = {
     "look": _look,
     "shadow": _into_shadow,
     "live": _out_of_shadow,
+    "look-around": _look_around,
+    "leave-safe-mode": _leave_safe_mode,
 }

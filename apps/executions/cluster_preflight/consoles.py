@@ -29,6 +29,12 @@ def judge_consoles(missing: Sequence[Right], known: Known) -> Iterator[Line]:
             "Everything is planned only: another console could change the same nodes at the same time.",
             "kubectl apply -f deploy/rbac/executor.yaml",
         )  # fmt: skip
+    elif known.safe_since is not None:
+        yield Line(
+            SUBJECT, Standing.PLANNED_ONLY, f"Safe mode: {known.safe_reason}.",
+            "Nothing at all is sent to the cluster.",
+            "Restore the newest database, or look below at what the cluster carries and leave safe mode.",
+        )  # fmt: skip
     elif known.holder:
         yield Line(
             SUBJECT, Standing.WARNING, f"Another console has the cluster: {known.holder}, by {where}.",
