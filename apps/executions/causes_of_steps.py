@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apps.executions.cause import AGAIN, BY_ITSELF, GIVE_UP, Cause
+from apps.executions.cause import AGAIN, BY_ITSELF, GIVE_UP, LEFT, Cause, Way
 
 OF_STEPS = (
     Cause(
@@ -174,6 +174,15 @@ OF_STEPS = (
         "The node was kept for a workload that had not started yet.",
         "See who is on it now. Resume if that is right, or cancel.",
         AGAIN,
+    ),
+    Cause(
+        "deletion-stuck",
+        "Something of ours is deleted and does not go",
+        "The cluster took the deletion, and finalizers that somebody put on the object keep it. It is not "
+        "deleted again and again.",
+        "Have whoever put the finalizers there take them off; then resume or roll back. Or tell that you "
+        "have dealt with it.",
+        (Way.RESUME, *LEFT, Way.CANCEL),
     ),
     Cause(
         "step-deadline",

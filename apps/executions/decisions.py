@@ -62,6 +62,17 @@ def wait_long(reason: str, **seen: Any) -> Decision:
     return Decision(Verdict.WAIT, reason, seen=seen, is_patient=True)
 
 
+def wait_until_gone(what: str) -> Decision:
+    """It is deleted already, and deleting it again would change nothing. Past the step's deadline a person is
+    told."""
+    return Decision(
+        Verdict.WAIT,
+        f"{what} is deleted and has not gone: its finalizers keep it",
+        runbook=f"Find out who is to take the finalizers off {what}. It goes on by itself once it is gone.",
+        cause="deletion-stuck",
+    )
+
+
 def done(reason: str, **seen: Any) -> Decision:
     return Decision(Verdict.DONE, reason, seen=seen)
 

@@ -58,6 +58,18 @@ def _what_is_strange(ranked: Json, priority: int) -> str:
     return f"Priority class {name} has value {found[0]} and preemption {found[1]}, not {priority} and Never."
 
 
+def why_still_kept(hold: Json | None) -> str:
+    """Of a room that a deleted hold keeps from the pod that it was for, "" where none does."""
+    if hold is None or not is_leaving(hold):
+        return ""
+    return "our hold is deleted and has not gone, so its room is still kept (see its finalizers)"
+
+
+def tell_strange_hold(params: Json) -> str:
+    """Of a pod under the name of a hold: what stays of it once the execution has ended."""
+    return f"pod {params['hold']}, which may keep room on {params['target']} and does not carry our label"
+
+
 def repair_hold(facts: HoldFacts, params: Json) -> Decision | None:
     """The next effect towards a confirmed hold; None once it is confirmed."""
     hold, target = facts.hold, params["target"]

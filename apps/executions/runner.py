@@ -33,7 +33,7 @@ from apps.executions.request_log import RequestLog, attribute_to
 from apps.executions.standing import stand
 from apps.executions.states import TERMINAL, ExecutionState
 from apps.executions.stepping import NeedsPerson, Unreliable, advance_each
-from apps.executions.undoing import cancel, roll_back
+from apps.executions.undoing import cancel, roll_back, tell_left
 from apps.executions.verifying import tell_elsewhere, verify_outcome
 from apps.executions.watched import Sight, open_sight
 from apps.kube.errors import KubeError
@@ -243,7 +243,8 @@ def _verify(context: Context) -> bool:
     if final:
         return advance_each(context, final, during=(State.VERIFYING,))
     if context.execution.outcome["matches"]:
-        words = f"Everything is as it was promised.{tell_elsewhere(context.steps)}"
+        told = f"{tell_elsewhere(context.steps)}{tell_left(context.steps)}"
+        words = f"Everything is as it was promised.{told}"
         ledger.move_execution(context.lease, State.SUCCEEDED, words)
     else:
         differences = " ".join(context.execution.outcome["differences"])

@@ -156,10 +156,20 @@ def end_stopped(lease: Lease, execution: Execution, steps: Sequence[Step]) -> No
     by_hand = [step.target for step in steps if step.observed.get("settled") and step not in gone]
     released = "Holds, gates, taints and cordons of ours are released"
     released += f", but for what a person dealt with: {', '.join(by_hand)}." if by_hand else "."
+    released += tell_left(steps)
     words = f"{words} {released} {outlook}"
     reason = f"{as_sentence(execution.state_reason)} {words}"
     outcome = {**execution.outcome, "not_undone": moved, "not_known": unknown, "layouts_kept": kept}
     ledger.move_execution(lease, ended, reason.strip(), outcome=outcome, cause=cause)
+
+
+def tell_left(steps: Sequence[Step]) -> str:
+    """What an ended execution leaves in the cluster because others took our name off it; "" for nothing."""
+    found = [str(step.observed.get("seen", {}).get("left", "")) for step in steps]
+    words = list(dict.fromkeys(one for one in found if one))
+    return (
+        f" Left, because it may be somebody else's: {'; '.join(words)}. See to it by hand." if words else ""
+    )
 
 
 def _keeps_layout(step: Step) -> bool:

@@ -16,7 +16,7 @@ from apps.executions import names
 from apps.executions.admissions import open_again
 from apps.executions.context import Context
 from apps.executions.decisions import Decision, act, done, moot, stop, wait, wait_long
-from apps.executions.holds import delete_hold, look_at_hold
+from apps.executions.holds import delete_hold, look_at_hold, why_still_kept
 from apps.executions.models import Steering, Step
 from apps.executions.objects import nomination, pin_and_ungate, ungate
 from apps.executions.replacements import Found, find_replacement
@@ -170,8 +170,9 @@ def _decide_unbound(step: Step, facts: Facts, pod: Json, late: bool) -> Decision
             **seen,
         )
     if late:
+        why = why_still_kept(facts.hold) or facts.no_room or "see its events"
         return stop(
-            f"Replacement {name(pod)} has found no node: {facts.no_room or 'see its events'}.",
+            f"Replacement {name(pod)} has found no node: {why}.",
             "Look at the pod's events; resume to wait on, or cancel.",
             cause="replacement-pending",
         )

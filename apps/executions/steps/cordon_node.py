@@ -11,12 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from apps.executions import names
 from apps.executions.context import Context
 from apps.executions.decisions import Decision, act, done, moot, stop
 from apps.executions.models import Step
 from apps.executions.objects import cordon_patch, uncordon_patch
 from apps.executions.pictures import read_pods
-from apps.executions.sightings import cordon, is_cordoned_by, uid, unschedulable
+from apps.executions.sightings import cordon, is_cordoned_by, label, uid, unschedulable
 from apps.kube.gateway import NODES, PODS
 from apps.planner.resources import asks_gpu
 
@@ -38,6 +39,12 @@ class Facts:
     @property
     def is_ours(self) -> bool:
         return self.node is not None and is_cordoned_by(self.node, self.execution_id, self.mark)
+
+    @property
+    def has_lost_note(self) -> bool:
+        """Cordoned by this execution, as our label tells, and its note is no longer ours."""
+        is_labelled = label(self.node or {}, names.OWNED) == f"{self.execution_id}-{self.mark}"
+        return self.node is not None and unschedulable(self.node) and is_labelled and not self.is_ours
 
 
 def observe(context: Context, step: Step) -> Facts:
@@ -64,7 +71,7 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
             "Cancel this execution and make a new plan.",
             cause="node-gone",
         )
-    if facts.is_ours and int(cordon(node).get("fence") or 0) > facts.fence:
+    if facts.is_ours and _fence_of(node) > facts.fence:
         return stop(
             f"Node {step.params['node']} was cordoned by a newer life of this execution: "
             "this database is older than the cluster.",
@@ -91,6 +98,12 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
     return act("cordon", f"keep new pods off {step.params['node']}", node=node, cordon=facts.cordon)
 
 
+def _fence_of(node: Json) -> int:
+    """0 where somebody wrote something else there."""
+    found = cordon(node).get("fence")
+    return found if isinstance(found, int) else 0
+
+
 def find_newcomers(context: Context, params: Json, *, fresh: bool = False) -> tuple[str, ...]:
     """Pods with GPUs on the node, by name, that were not there at the preflight. fresh: by a consistent LIST,
     as it has to be right after the cordon."""
@@ -108,8 +121,10 @@ def what_changed(context: Context, step: Step) -> str:
         return f"{where} is gone or was made anew since the plan was approved."
     was_ours = bool(step.observed.get("seen", {}).get("cordoned"))
     is_ours = is_cordoned_by(node, context.execution.pk, context.mark)
-    if not unschedulable(node) or (was_ours and not is_ours):
+    if not unschedulable(node):
         return f"{where}, which is being freed, was uncordoned by somebody."
+    if was_ours and not is_ours:
+        return f"{where} is cordoned, but no longer with our note: somebody changed it."
     newcomers = find_newcomers(context, step.params)
     return f"{' and '.join(newcomers)} came onto {where}, which is being freed." if newcomers else ""
 
@@ -117,6 +132,9 @@ def what_changed(context: Context, step: Step) -> str:
 def decide_undo(step: Step, facts: Facts) -> Decision:
     if facts.node is None or uid(facts.node) != step.params["node_uid"]:
         return moot("the node is gone")
+    if not facts.is_ours and facts.has_lost_note:
+        left = f"the cordon of node {step.params['node']}, which no longer carries our note"
+        return done("somebody changed our note on it: its cordon stays", left=left)
     if not facts.is_ours:
         return done("no cordon of this execution is left on it")
     return act("uncordon", f"take our cordon off {step.params['node']}", node=facts.node)

@@ -11,10 +11,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from apps.executions.context import Context
-from apps.executions.decisions import Decision, act, blocked, done
-from apps.executions.holds import HoldFacts, delete_hold, look_at_hold, repair_hold, send_hold_effect
+from apps.executions.decisions import Decision, act, blocked, done, wait_until_gone
+from apps.executions.holds import (
+    HoldFacts,
+    delete_hold,
+    look_at_hold,
+    repair_hold,
+    send_hold_effect,
+    tell_strange_hold,
+)
 from apps.executions.models import Step
 from apps.executions.room import look_at_room
+from apps.executions.sightings import is_leaving
 
 
 @dataclass(frozen=True)
@@ -48,8 +56,12 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
 
 def decide_undo(step: Step, facts: Facts) -> Decision:
     hold = facts.hold
-    if hold.hold is None or not hold.is_ours:
+    if hold.hold is None:
         return done("no hold of this execution is left")
+    if not hold.is_ours:
+        return done("the hold does not carry our label: it stays", left=tell_strange_hold(step.params))
+    if is_leaving(hold.hold):
+        return wait_until_gone(f"hold {step.params['hold']}")
     return act("delete_hold", f"give back the room on {step.params['target']}", hold=hold.hold)
 
 

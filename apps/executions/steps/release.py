@@ -14,12 +14,12 @@ from typing import Any
 from apps.executions import names
 from apps.executions.admissions import close_steering
 from apps.executions.context import Context
-from apps.executions.decisions import Decision, act, done, wait
-from apps.executions.holds import delete_hold
+from apps.executions.decisions import Decision, act, done, wait, wait_until_gone
+from apps.executions.holds import delete_hold, tell_strange_hold
 from apps.executions.models import Steering, Step
 from apps.executions.objects import ungate
 from apps.executions.sharing import find_gated
-from apps.executions.sightings import label, name, uid
+from apps.executions.sightings import is_leaving, label, name, uid
 from apps.executions.states import StepKind, StepState
 from apps.executions.steering_forms import Form, form_of
 from apps.kube.gateway import PODS, STEERINGS, WEBHOOKS
@@ -33,7 +33,8 @@ SETTLE_SECONDS = 3.0
 class Facts:
     """configuration (or Steering object), hold: only this execution's own; what another console made stays.
     gated: pods of this move that still wait behind our gate. closed_for: seconds since the row closed.
-    has_landed: the one admission is known to have become the replacement: no other can follow."""
+    has_landed: the one admission is known to have become the replacement: no other can follow.
+    left: what has a name of this move and does not carry our label, so that it stays."""
 
     configuration: Json | None
     steering: Steering | None
@@ -41,13 +42,19 @@ class Facts:
     gated: list[Json] = field(default_factory=list)
     closed_for: float = 0.0
     has_landed: bool = False
+    left: tuple[str, ...] = ()
 
 
 def observe(context: Context, step: Step) -> Facts:
     gateway, params = context.gateway, step.params
-    configuration = _own(context, find_configuration(context, params))
+    named = find_configuration(context, params)
+    paper = gateway.get_object(PODS, params["hold"], namespace=context.place.namespace)
+    configuration, hold = _own(context, named), _own(context, paper)
+    left = (
+        *([f"{_what(params)} {name(named)}"] if named is not None and configuration is None else []),
+        *([tell_strange_hold(params)] if paper is not None and hold is None else []),
+    )
     steering = Steering.objects.filter(name=params["steering"]).first()
-    hold = _own(context, gateway.get_object(PODS, params["hold"], namespace=context.place.namespace))
     pods = gateway.list_owned_pods(params["namespace"], params["workload_uid"])
     gated = list(find_gated(context, step, pods))
     closed_at = steering.closed_at if steering is not None else None
@@ -55,7 +62,7 @@ def observe(context: Context, step: Step) -> Facts:
     awaited = context.of_move(step.move, StepKind.AWAIT_REPLACEMENT)
     is_single = form_of(params) == Form.WEBHOOK
     has_landed = is_single and awaited is not None and awaited.state == StepState.VERIFIED
-    return Facts(configuration, steering, hold, gated, closed_for, has_landed)
+    return Facts(configuration, steering, hold, gated, closed_for, has_landed, left)
 
 
 def find_configuration(context: Context, params: Json) -> Json | None:
@@ -68,12 +75,19 @@ def find_configuration(context: Context, params: Json) -> Json | None:
     return gateway.get_object(WEBHOOKS, names.webhook_name(params["steering"]))
 
 
+def _what(params: Json) -> str:
+    return "webhook configuration" if form_of(params) == Form.WEBHOOK else "Steering object"
+
+
 def _own(context: Context, thing: Json | None) -> Json | None:
     return thing if thing is not None and label(thing, names.OWNED) == context.owned else None
 
 
 def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
     if facts.configuration is not None:
+        if is_leaving(facts.configuration):
+            what = f"{_what(step.params)} {name(facts.configuration)}"
+            return wait_until_gone(what)
         is_webhook = form_of(step.params) == Form.WEBHOOK
         effect = "delete_webhook" if is_webhook else "delete_parameter"
         return act(effect, "stop gating", configuration=facts.configuration)
@@ -83,9 +97,13 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
         pod = facts.gated[0]
         return act("free_pod", f"free the gated pod {name(pod)}, unpinned", pod=pod)
     if facts.hold is not None:
+        if is_leaving(facts.hold):
+            return wait_until_gone(f"hold {step.params['hold']}")
         return act("delete_hold", f"give back the room on {step.params['target']}", hold=facts.hold)
     if facts.steering is not None and facts.closed_for < SETTLE_SECONDS and not facts.has_landed:
         return wait("looking once more for a late gated pod")
+    if facts.left:
+        return done("what is left of this move does not carry our label", left=" and ".join(facts.left))
     return done("nothing of this move is left in the cluster")
 
 

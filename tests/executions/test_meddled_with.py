@@ -1,0 +1,94 @@
+"""What others did to objects of ours: finalizers put on, our label or note taken off, nonsense written in."""
+
+import json
+
+import pytest
+
+from apps.executions import services
+from apps.executions.decisions import Verdict
+from apps.executions.holds import HoldFacts
+from apps.executions.models import Step
+from apps.executions.replacements import Found
+from apps.executions.states import ExecutionState, StepKind
+from apps.executions.steps import await_replacement, cordon_node, hold_target, release
+from apps.executions.stops import list_stops
+from tests.executions.test_decisions_moves import NOW
+from tests.executions.test_decisions_nodes import OURS, decide_cordon
+from tests.executions.test_stories import carry, carry_until
+from tests.executions.things import hold, node, pod, step
+
+State = ExecutionState
+OWNED, NOTE = "defrag.gpu.internal/owned", "defrag.gpu.internal/cordon"
+HOLDS = "/api/v1/namespaces/gpu-defrag/pods"
+
+
+@pytest.mark.parametrize("fence", ["abc", [9], {"a": 1}, None, "9"])
+def test_nonsense_for_a_fence_is_no_newer_life(fence):
+    assert decide_cordon(node(cordoned=True, cordon={**OURS, "fence": fence})).verdict == Verdict.DONE
+
+
+@pytest.mark.parametrize(("owned", "is_told"), [("7-x1", True), ("8-y2", False), ("", False)])
+@pytest.mark.parametrize("note", ["{not json", "[1]", ""])
+def test_a_cordon_whose_note_was_changed_stays_and_is_told_where_our_label_shows_it(note, owned, is_told):
+    found = node(cordoned=True)
+    found["metadata"]["annotations"] = {NOTE: note}
+    found["metadata"]["labels"] = {OWNED: owned}
+    facts = cordon_node.Facts(found, OURS, 7, 3, "x1")
+    decision = cordon_node.decide_undo(step(StepKind.CORDON_NODE, move=0), facts)
+    assert decision.verdict == Verdict.DONE
+    assert ("no longer carries our note" in decision.seen.get("left", "")) is is_told
+
+
+def leaving(thing):
+    thing["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x.io/keep"]}
+    return thing
+
+
+def test_what_is_deleted_already_is_not_deleted_again():
+    gone = leaving(hold())
+    undone = hold_target.decide_undo(step(StepKind.HOLD_TARGET), hold_target.Facts(HoldFacts(gone, "7")))
+    configuration = leaving({"metadata": {"name": "gpu-defrag-s"}})
+    landed = [
+        release.decide(step(StepKind.RELEASE), release.Facts(None, None, gone), late=False),
+        release.decide(step(StepKind.RELEASE), release.Facts(configuration, None, None), late=False),
+    ]
+    for decision in (undone, *landed):
+        assert (decision.verdict, decision.cause) == (Verdict.WAIT, "deletion-stuck")
+
+
+def test_a_hold_that_does_not_go_is_told_where_it_keeps_the_replacement_away():
+    known = await_replacement.Facts(Found(pod(nominated="node-b")), NOW, hold=leaving(hold()), no_room="full")
+    unplaced = await_replacement.decide(step(StepKind.AWAIT_REPLACEMENT), known, late=True)
+    assert "our hold is deleted and has not gone" in unplaced.reason
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_others_did_to_our_objects_is_told_and_nothing_is_claimed_that_is_not_so(stage, settings):
+    settings.EXECUTION_STEP_SECONDS = 3
+    execution, _ = stage.start()
+    carry_until(execution, lambda: _has_held_all(execution))
+    kept, lost, *_ = [Step.objects.filter(execution=execution, kind=StepKind.HOLD_TARGET)[n] for n in (0, 1)]
+    cordoned = Step.objects.filter(execution=execution, kind=StepKind.CORDON_NODE).first().params["node"]
+    ask = stage.simulated.ask
+    ask("PATCH", f"{HOLDS}/{kept.params['hold']}", {"metadata": {"finalizers": ["x.io/keep"]}})
+    ask("PATCH", f"{HOLDS}/{lost.params['hold']}", {"metadata": {"labels": {OWNED: None}}})
+    ask("PATCH", f"/api/v1/nodes/{cordoned}", {"metadata": {"annotations": {NOTE: json.dumps("mine")}}})
+
+    services.roll_back(execution_id=execution.pk, actor=stage.operator, reason="no")
+    assert carry(execution).state == State.NEEDS_HUMAN, stage.told(execution)
+    assert execution.cause == "deletion-stuck"
+    stop = list_stops(execution, list(execution.steps.all()))[0]
+    assert f"hold {kept.params['hold']} is deleted and has not gone" in stop.seen
+    assert len(stage.requests("DELETE", kept.params["hold"])) == 1
+
+    ask("PATCH", f"{HOLDS}/{kept.params['hold']}", {"metadata": {"finalizers": None}})
+    services.roll_back(execution_id=execution.pk, actor=stage.operator, reason="they are off")
+    assert carry(execution).state == State.ROLLED_BACK, stage.told(execution)
+    assert f"pod {lost.params['hold']}, which may keep room on" in execution.state_reason
+    assert f"the cordon of node {cordoned}, which no longer carries our note" in execution.state_reason
+    assert stage.traces() == [f"hold {lost.params['hold']}", f"cordon {cordoned}"]
+
+
+def _has_held_all(execution):
+    holds = Step.objects.filter(execution=execution, kind=StepKind.HOLD_TARGET)
+    return holds.exists() and all(one.state == "verified" for one in holds)
