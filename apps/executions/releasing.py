@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Now
 
@@ -226,8 +227,9 @@ def _keep(look: Callable[[Json], Iterator[Held]]) -> Callable[[Json], Json | Non
 
 
 def _is_paper(pod: Json) -> bool:
-    """A hold is on no node; a pod that somebody else gave our label is not deleted."""
-    return bool(label(pod, names.HOLD)) and not node_of(pod)
+    """A hold is on no node and in our own namespace; no other pod is deleted, whatever its labels say."""
+    is_there = namespace(pod) == settings.STEERING_NAMESPACE and not node_of(pod)
+    return is_there and bool(label(pod, names.HOLD))
 
 
 def _only(found: tuple[Held, ...], what: str) -> tuple[Held, ...]:

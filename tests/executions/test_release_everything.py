@@ -60,8 +60,14 @@ def is_clean(stage, human):
     assert "kubernetes.io/hostname" not in (pod["spec"].get("nodeSelector") or {})
 
 
+NOWHERE = {"containers": [{"name": "main", "image": "x"}], "nodeSelector": {"nowhere": "true"}}
+
+
 def test_the_command_takes_all_of_ours_and_nothing_else(stage, capsys):
     execution, human = strand(stage)
+    held = stage.simulated.ask("GET", "/api/v1/namespaces/gpu-defrag/pods")["items"][0]
+    forged = {"metadata": {"name": "notebook", "labels": held["metadata"]["labels"]}, "spec": NOWHERE}
+    stage.simulated.ask("POST", "/api/v1/namespaces/work/pods", forged)
     before = stage.traces()
     with pytest.raises(CommandError, match="executions are open on sim") as refused:
         call_command("release_everything", "sim")
@@ -74,6 +80,8 @@ def test_the_command_takes_all_of_ours_and_nothing_else(stage, capsys):
     told = json.loads(capsys.readouterr().out)
     execution.refresh_from_db()
     assert execution.state in TERMINAL, stage.told(execution)
+    somebodys = stage.simulated.ask("GET", "/api/v1/namespaces/work/pods/notebook")
+    assert "deletionTimestamp" not in somebodys["metadata"]
     is_clean(stage, human)
     audited = AuditEntry.objects.filter(action="cluster.released")
     assert [row.detail["what"] for row in audited.order_by("id")] == told["released"]
