@@ -22,6 +22,7 @@ from apps.clusters.queries import open_snapshot
 from apps.executions import ledger, names
 from apps.executions.models import Execution, OwnerNotice, Step
 from apps.executions.queries import in_safe_mode
+from apps.executions.rounds import act_on_each
 from apps.executions.states import TERMINAL, ExecutionState, StepKind, StepState
 from apps.kube.errors import Conflict, KubeError
 from apps.kube.event_body import event_body
@@ -55,15 +56,18 @@ def tell_owners() -> None:
     found = Execution.objects.filter(started_at__isnull=False).filter(
         ~Q(state__in=TERMINAL) | Q(finished_at__gte=recent)
     )
-    for execution in found.select_related("plan__cluster", "version__snapshot", "started_by"):
-        if in_safe_mode(execution.plan.cluster_id):
-            continue  # what an old database knows may be long over
-        steps = list(execution.steps.all())
-        known = set(OwnerNotice.objects.filter(execution=execution, way=EVENT).values_list("move", "word"))
-        for notice in due_notices(execution, steps):
-            if (notice.move, notice.word) not in known:
-                _write_down(execution, notice)
-        _send(execution, steps)
+    act_on_each(found.select_related("plan__cluster", "version__snapshot", "started_by"), _tell_owners_of)
+
+
+def _tell_owners_of(execution: Execution) -> None:
+    if in_safe_mode(execution.plan.cluster_id):
+        return  # what an old database knows may be long over
+    steps = list(execution.steps.all())
+    known = set(OwnerNotice.objects.filter(execution=execution, way=EVENT).values_list("move", "word"))
+    for notice in due_notices(execution, steps):
+        if (notice.move, notice.word) not in known:
+            _write_down(execution, notice)
+    _send(execution, steps)
 
 
 def due_notices(execution: Execution, steps: Sequence[Step]) -> Iterator[Notice]:

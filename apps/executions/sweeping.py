@@ -21,6 +21,7 @@ from apps.executions.models import Steering, Step
 from apps.executions.names import GATE
 from apps.executions.objects import ungate
 from apps.executions.queries import in_safe_mode
+from apps.executions.rounds import act_on_each
 from apps.executions.sightings import is_gated, migration, uid
 from apps.kube.errors import KubeError
 from apps.kube.gateway import PODS, Gateway
@@ -31,7 +32,7 @@ log = structlog.get_logger(__name__)
 
 def free_strays() -> int:
     """Look at every watched cluster. Returns how many pods were freed."""
-    return sum(_sweep(cluster) for cluster in clusters.active_clusters())
+    return sum(act_on_each(clusters.active_clusters(), _sweep))
 
 
 def _sweep(cluster: Cluster) -> int:

@@ -8,6 +8,7 @@ from celery import shared_task
 from django.conf import settings
 
 from apps.clusters.errors import ConnectionFailed
+from apps.clusters.models import Cluster
 from apps.clusters.queries import active_clusters
 from apps.executions import queries, runner
 from apps.executions.cluster_preflight import keeping
@@ -17,12 +18,14 @@ from apps.executions.gpu_hours.measuring import measure_due
 from apps.executions.held import looking, releases
 from apps.executions.owner_notices import tell_owners
 from apps.executions.preflight import run_dry_runs
+from apps.executions.rounds import act_on_each
 from apps.executions.safe_mode import look_and_keep
 from apps.executions.shadow.comparing import compare_open
 from apps.executions.shadow.predicting import predict_if_due
 from apps.executions.shadow.standing import shadow_clusters, why_shadow
 from apps.executions.sweeping import free_strays
 from apps.kube.errors import KubeError
+from apps.plans.models import PlanVersion
 from apps.plans.waking import wake_worker
 
 log = structlog.get_logger(__name__)
@@ -48,10 +51,7 @@ def reconcile_executions() -> None:
     ids = list(queries.open_executions().values_list("pk", flat=True))
     # A broker that is away costs seconds for each message: it is not asked again in this round.
     unwoken = list(dropwhile(lambda pk: wake_worker("apps.executions.tasks.advance_execution", pk), ids[1:]))
-    for execution_id in ids[:1] + unwoken:
-        advance_execution(execution_id)
-        if time.monotonic() > limit:
-            return
+    act_on_each(ids[:1] + unwoken, advance_execution, until=limit)
 
 
 @shared_task
@@ -69,32 +69,37 @@ def free_stray_pods() -> None:
 @shared_task
 def look_at_kill_switches() -> None:
     """For starts, pages and paused executions: runners look by themselves before each effect."""
-    for cluster in active_clusters():
-        look_at_switch(cluster)
+    act_on_each(active_clusters(), look_at_switch)
 
 
 @shared_task
 def keep_leases() -> None:
     """This console stays the one that may change its clusters, or sees which other one may."""
-    for cluster in active_clusters():
-        if not why_shadow(cluster):
-            look_at_lease(cluster)
-        try:
-            look_and_keep(cluster)
-        except (KubeError, ConnectionFailed) as error:
-            log.warning(
-                "what a cluster in safe mode carries is not known", cluster=cluster.name, reason=str(error)
-            )
+    act_on_each(active_clusters(), _keep_lease)
+
+
+def _keep_lease(cluster: Cluster) -> None:
+    if not why_shadow(cluster):
+        look_at_lease(cluster)
+    try:
+        look_and_keep(cluster)
+    except (KubeError, ConnectionFailed) as error:
+        log.warning(
+            "what a cluster in safe mode carries is not known", cluster=cluster.name, reason=str(error)
+        )
 
 
 @shared_task
 def run_missing_dry_runs() -> None:
     """Ask the cluster about the evictions of plans that wait for an approval."""
-    for version in queries.versions_without_dry_run():
-        try:
-            run_dry_runs(version_id=version.pk)
-        except (KubeError, ConnectionFailed) as error:
-            log.warning("no dry run", plan=version.plan_id, reason=str(error))
+    act_on_each(queries.versions_without_dry_run(), _run_dry_runs)
+
+
+def _run_dry_runs(version: PlanVersion) -> None:
+    try:
+        run_dry_runs(version_id=version.pk)
+    except (KubeError, ConnectionFailed) as error:
+        log.warning("no dry run", plan=version.plan_id, reason=str(error))
 
 
 @shared_task
@@ -106,8 +111,7 @@ def examine_cluster(cluster_id: int) -> None:
 @shared_task
 def examine_clusters() -> None:
     """The timer's half of `examine_cluster`."""
-    for cluster_id in keeping.due_clusters():
-        keeping.look_if_due(cluster_id)
+    act_on_each(keeping.due_clusters(), keeping.look_if_due)
 
 
 @shared_task
@@ -119,8 +123,7 @@ def look_at_holdings(cluster_id: int) -> None:
 @shared_task
 def look_at_all_holdings() -> None:
     """The timer's half of `look_at_holdings`."""
-    for cluster_id in looking.due_clusters():
-        looking.look_if_due(cluster_id)
+    act_on_each(looking.due_clusters(), looking.look_if_due)
 
 
 @shared_task(soft_time_limit=600, time_limit=660)
@@ -132,8 +135,7 @@ def work_on_release(release_id: int) -> None:
 @shared_task(soft_time_limit=600, time_limit=660)
 def work_on_releases() -> None:
     """The timer's half of `work_on_release`."""
-    for release_id in releases.due_releases():
-        releases.work_on_release(release_id)
+    act_on_each(releases.due_releases(), releases.work_on_release)
 
 
 @shared_task
@@ -145,6 +147,9 @@ def measure_gpu_hours() -> None:
 @shared_task(soft_time_limit=600, time_limit=660)
 def follow_shadow_clusters() -> None:
     """Make the predictions that are due, and look what became of the earlier ones."""
-    for cluster in shadow_clusters():
-        compare_open(cluster)
-        predict_if_due(cluster)
+    act_on_each(shadow_clusters(), _follow_shadow)
+
+
+def _follow_shadow(cluster: Cluster) -> None:
+    compare_open(cluster)
+    predict_if_due(cluster)

@@ -20,6 +20,7 @@ from apps.executions import ledger
 from apps.executions.gpu_hours import gaining, losing, summing
 from apps.executions.gpu_hours.predicting import WINDOW_SECONDS, foresee
 from apps.executions.models import Execution, GpuHours, Step
+from apps.executions.rounds import act_on_each
 from apps.executions.sightings import moment
 from apps.executions.states import StepKind, StepState
 from apps.executions.verifying import find_successors
@@ -33,12 +34,11 @@ OLDEST_PICTURE_SECONDS = 120.0
 def measure_due() -> int:
     """How many executions were looked at."""
     now = ledger.database_time()
-    for execution in _not_begun(now):
-        _begin(execution)
+    act_on_each(_not_begun(now), _begin)
     due = GpuHours.objects.filter(closed_at=None).filter(
         Q(looked_at=None) | Q(looked_at__lte=now - timedelta(seconds=EVERY_SECONDS))
     )
-    return sum(_look(pk) for pk in due.values_list("pk", flat=True))
+    return sum(act_on_each(due.values_list("pk", flat=True), _look))
 
 
 def _not_begun(now: datetime) -> list[Execution]:
