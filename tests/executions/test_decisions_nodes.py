@@ -140,6 +140,18 @@ def test_past_its_deadline_taint_and_cordon_go_and_the_step_tells():
     assert "anybody may use the node" in last.reason
 
 
+def test_resumed_after_its_deadline_it_looks_for_the_gang_and_blames_nobody_for_the_taint():
+    taken_off = step(
+        StepKind.HAND_OVER, move=0, sent=["taint", "uncordon", "untaint"], seen={"kept": True}, **GANG
+    )
+    waits = hand_over.Facts(node(), 7, True, [pod("gang-0")], 0)
+    assert hand_over.decide(taken_off, waits, late=False).verdict == Verdict.WAIT
+    again = hand_over.decide(taken_off, waits, late=True)
+    assert (again.verdict, again.cause) == (Verdict.STOP, "gang-not-started")
+    has_come = hand_over.Facts(node(), 7, True, [], 2)
+    assert hand_over.decide(taken_off, has_come, late=False).verdict == Verdict.DONE
+
+
 def test_a_node_that_somebody_opened_before_the_hand_over_stops_it():
     assert decide_hand_over(node(), waiting=[pod("gang-0")]).verdict == Verdict.STOP
 

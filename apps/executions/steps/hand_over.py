@@ -113,6 +113,9 @@ def _decide_open(step: Step, facts: Facts, node: Json) -> Decision:
         return _let_in(step, facts) or wait(f"waiting for {params['display']} to be bound", **KEPT)
     if is_placed:
         return done(f"{params['display']} has its nodes", bound=facts.bound)
+    if "untaint" in sent:
+        # Given up at the deadline; a person had it looked at again. Others may have come: it is not shut anew.
+        return wait(f"{params['node']} is open to anybody; waiting to see {params['display']} bound")
     if not seen.get("kept"):
         return act("taint", f"keep {params['node']} for {params['display']}", node=node)
     return stop(
