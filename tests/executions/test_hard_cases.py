@@ -14,7 +14,7 @@ from apps.executions import names, queries, services, tasks
 from apps.executions.context import LeasedGateway
 from apps.executions.errors import LostLease, WrongState
 from apps.executions.locks import claim
-from apps.executions.models import Execution, Step
+from apps.executions.models import Execution, Steering, Step
 from apps.executions.states import FINISHED, ExecutionState, StepKind, StepState
 from apps.kube.gateway import NODES
 from apps.plans.states import PlanState
@@ -97,7 +97,7 @@ def test_what_another_console_made_under_the_same_number_is_neither_used_nor_rem
     assert execution.state == ExecutionState.CANCELLED, stage.told(execution)
     assert sorted(stage.traces()) == sorted([f"cordon {node}", f"webhook {moved.params['webhook']}"])
     assert stage.picture().nodes[node].unschedulable
-    assert not queries.open_steerings().exists()
+    assert not Steering.objects.filter(closed_at=None).exists()
 
 
 def test_a_pod_that_comes_in_between_preflight_and_cordon_stops_it_before_any_eviction(stage):
