@@ -31,6 +31,8 @@ https://{{ include "console.name" . }}-steering.{{ .Release.Namespace }}.svc:844
 {{- end }}
 - name: CREDENTIAL_KEYS
   valueFrom: {secretKeyRef: {name: {{ $secret }}, key: CREDENTIAL_KEYS, optional: true}}
+- name: METRICS_TOKEN
+  valueFrom: {secretKeyRef: {name: {{ $secret }}, key: METRICS_TOKEN, optional: true}}
 - name: ALLOWED_HOSTS
   value: {{ concat (list "127.0.0.1" "localhost") .Values.hosts | join "," | quote }}
 - name: CSRF_TRUSTED_ORIGINS
