@@ -25,6 +25,7 @@ NAMESPACE = "work"
 MODEL = "NVIDIA-A100-SXM4-80GB"
 SECONDS = 60
 STRANGER = {"stranger": "yes"}
+CONSOLE_LEASE = "/apis/coordination.k8s.io/v1/namespaces/gpu-defrag/leases/console"
 BUDGETS = "/apis/policy/v1/namespaces/work/poddisruptionbudgets"
 PATHS = {
     "Deployment": "/apis/apps/v1/namespaces/work/deployments",
@@ -178,6 +179,8 @@ def clear(plane: ControlPlane) -> None:
         return not found
 
     wait_until(are_gone, seconds=SECONDS, what="no pod is left")
+    with contextlib.suppress(OSError):  # each story's console is a new one, with a database of its own
+        plane.ask("DELETE", CONSOLE_LEASE)
     for node in plane.ask("GET", "/api/v1/nodes")["items"]:
         plane.ask("DELETE", f"/api/v1/nodes/{node['metadata']['name']}")
 
