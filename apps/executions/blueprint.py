@@ -58,6 +58,7 @@ def draft_steps(
         for params in moves.values():
             if params["uid"] == waiver.pod_uid:
                 params["waived"] = list(waiver.protections)
+    _steer_together(plan, moves, owned)
     drafts = _naming_steps(layouts)
     drafts += [_cordon_step(name, picture, "relaid" if relaid else "freed") for name in nodes]
     drafts.extend(draft for draft in relaid if draft.params["before_moves"])
@@ -128,7 +129,6 @@ def _move_params(move: Move, picture: Snapshot, owned: str) -> dict[str, Any]:
     """What each step of the move needs. gang, pool, workload: by which budgets and gangs are counted."""
     pod = picture.pods[move.pod_uid]
     workload = picture.workloads.get(pod.workload)
-    steering = names.steering_name(owned, move.order)
     return {
         "pod": pod.key,
         "namespace": pod.namespace,
@@ -150,9 +150,20 @@ def _move_params(move: Move, picture: Snapshot, owned: str) -> dict[str, Any]:
         "pod_name": pod.name if pod.owner_kind == "StatefulSet" else "",
         "min_ready_seconds": workload.min_ready_seconds if workload is not None else 0,
         "hold": names.hold_name(owned, move.order),
-        "steering": steering,
-        "webhook": names.webhook_name(steering),
     }
+
+
+def _steer_together(plan: Plan, moves: Mapping[int, dict[str, Any]], owned: str) -> None:
+    """One configuration for all moves of an owner, named by the first of them. A pod whose name is known
+    before has its own. The standing policy gates every new pod of an owner, and strangers are freed by
+    whoever looks after a move of it: there, none stands over a wave in which no pod of that owner moves."""
+    firsts: dict[tuple[Any, ...], int] = {}
+    for move in sorted(plan.moves, key=lambda move: move.order):
+        params = moves[move.order]
+        wave = move.wave if params.get("form") == "parameter" else 0
+        first = firsts.setdefault((params["workload_uid"], params["pod_name"], wave), move.order)
+        params["steering"] = names.steering_name(owned, first)
+        params["webhook"] = names.webhook_name(params["steering"])
 
 
 def _gang_needs(pod: Pod, picture: Snapshot) -> int:

@@ -111,14 +111,16 @@ class Claim(models.Model):
 
 
 class Steering(models.Model):
-    """One replacement that the admission webhook is to gate.
+    """One replacement that the admission webhook is to gate, from its pod's eviction on.
 
+    `name`, `secret`: shared by the moves of one owner, whose webhook configuration has them once.
     `owner_uid`: the controller whose next pods are meant; `pod_name` only where it is known before
-    (StatefulSet). `admitted_uid`: the admission request that took it; empty while it is open.
+    (StatefulSet). `admitted_uid`: the admission request that took it; empty while it is open. Which of its
+    owner's rows a pod takes is chance.
     """
 
     step = models.OneToOneField(Step, on_delete=models.CASCADE, related_name="steering")
-    name = models.CharField(max_length=120, unique=True)
+    name = models.CharField(max_length=120, db_index=True)
     secret = models.CharField(max_length=64)
     owner_uid = models.CharField(max_length=64, db_index=True)
     pod_name = models.CharField(max_length=253, blank=True)

@@ -42,6 +42,7 @@ def hold_name(owned: str, move: int) -> str:
 
 
 def steering_name(owned: str, move: int) -> str:
+    """move: the first of those that are steered together."""
     return f"steer-{owned}-{move}"
 
 

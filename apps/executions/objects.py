@@ -185,7 +185,7 @@ def steering_parameter(params: Json, *, owned: str, deadline: str) -> Json:
             "labels": {names.OWNED: owned},
             "annotations": {names.DEADLINE: deadline},
         },
-        "spec": {"ownerUid": params["workload_uid"], "target": params["target"], **named},
+        "spec": {"ownerUid": params["workload_uid"], **named},
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections import defaultdict
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -34,11 +35,12 @@ def begin_running(lease: Lease, drafts: Sequence[StepDraft], dry_runs: Sequence[
             for position, draft in enumerate(drafts, start=1)
         ]
         Step.objects.bulk_create(steps)
+        keys: dict[str, str] = defaultdict(lambda: secrets.token_hex(24))
         Steering.objects.bulk_create(
             Steering(
                 step=step,
                 name=step.params["steering"],
-                secret=secrets.token_hex(24),
+                secret=keys[step.params["steering"]],
                 owner_uid=step.params["workload_uid"],
                 pod_name=step.params["pod_name"],
             )

@@ -150,13 +150,14 @@ def list_held(execution: Execution, steps: Sequence[Step]) -> list[Held]:
     """By the ledger: what this execution put into the cluster and has not taken back. An effect that may
     have gone out counts."""
     ended = {(s.move, s.kind) for s in steps if s.state in (StepState.VERIFIED, StepState.SUPERSEDED)}
+    steered = {s.params["steering"] for s in steps if s.kind == StepKind.RELEASE and s.move and not _ends(s)}
     opened = {
         s.params["node"] for s in steps if s.kind == StepKind.RELEASE and not s.move and _is_done(s)
     } | {s.params["node"] for s in steps if s.kind == StepKind.HAND_OVER and _is_done(s)}
     found = []
     for step in steps:
         if _was_sent(step):
-            found += _held_of(step, ended, opened, execution.deadline_at)
+            found += _held_of(step, ended, opened, steered, execution.deadline_at)
     return found
 
 
@@ -164,12 +165,23 @@ def _is_done(step: Step) -> bool:
     return step.state == StepState.VERIFIED
 
 
+def _ends(step: Step) -> bool:
+    return step.state in (StepState.VERIFIED, StepState.SUPERSEDED)
+
+
 def _was_sent(step: Step) -> bool:
     gone = (StepState.COMPENSATED, StepState.SUPERSEDED, StepState.FAILED, StepState.PENDING)
     return bool(step.observed.get("sent")) and step.state not in gone
 
 
-def _held_of(step: Step, ended: set[tuple[int, str]], opened: set[str], until: datetime | None) -> list[Held]:
+def _held_of(
+    step: Step,
+    ended: set[tuple[int, str]],
+    opened: set[str],
+    steered: set[str],
+    until: datetime | None,
+) -> list[Held]:
+    """steered: names of the steerings that moves still need."""
     params, since = step.params, step.intent_at
     if step.kind == StepKind.CORDON_NODE:
         is_ours = step.observed.get("seen", {}).get("cordoned", True)
@@ -179,7 +191,7 @@ def _held_of(step: Step, ended: set[tuple[int, str]], opened: set[str], until: d
         if (step.move, StepKind.AWAIT_REPLACEMENT) in ended:
             return []
         return [Held("hold", params["target"], params["hold"], since, until)]
-    if step.kind == StepKind.STEER and (step.move, StepKind.RELEASE) not in ended:
+    if step.kind == StepKind.STEER and params["steering"] in steered:
         return [Held("gate", params["owner"], params["steering"], since, until)]
     if step.kind == StepKind.HAND_OVER and not _is_done(step):
         return [Held("taint", params["node"], f"node {params['node']}", since, step.deadline_at or until)]

@@ -20,7 +20,7 @@ from apps.executions.holds import delete_hold, look_at_hold, why_still_kept
 from apps.executions.models import Steering, Step
 from apps.executions.objects import nomination, pin_and_ungate, ungate
 from apps.executions.replacements import Found, find_replacement
-from apps.executions.sharing import marks_of, spared_for_others, taken_by_others
+from apps.executions.sharing import find_lost, marks_of, spared_for_others, taken_by_others
 from apps.executions.sightings import (
     devices,
     is_finished,
@@ -48,10 +48,11 @@ REOPEN_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Facts:
-    """hostname: the label to pin to, "" if it is missing or not the target's alone. no_room: why the target
-    could not take it, "" if it can. has_finished, left_by_itself: how the old pod went, if not by us.
-    kept_by: finalizers for which it is still there, so that an owner who wants its name makes no other.
-    kept: nodes on which the plan wants no replacement."""
+    """steering: one whose admission was taken by a pod that is not there, None. hostname: the label to pin
+    to, "" if it is missing or not the target's alone. no_room: why the target could not take it, "" if it
+    can. has_finished, left_by_itself: how the old pod went, if not by us. kept_by: finalizers for which it is
+    still there, so that an owner who wants its name makes no other. kept: nodes on which the plan wants no
+    replacement."""
 
     found: Found
     now: datetime
@@ -84,7 +85,7 @@ def observe(context: Context, step: Step) -> Facts:
         found,
         context.now,
         _own_hold(context, params),
-        Steering.objects.filter(name=params["steering"]).first(),
+        find_lost(context, step, pods) if found.pod is None else None,
         all(uid(pod) != params["uid"] or is_finished(pod) for pod in pods),
         _unique_hostname(context, params) if waits else "",
         _no_room(context, params) if waits and found.pod and not is_gated(found.pod) else "",

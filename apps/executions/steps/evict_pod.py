@@ -19,7 +19,7 @@ from apps.executions.holds import HoldFacts, look_at_hold, repair_hold, send_hol
 from apps.executions.models import Steering, Step
 from apps.executions.objects import ungate
 from apps.executions.room import look_at_all_rooms, look_at_room
-from apps.executions.sharing import find_gated
+from apps.executions.sharing import find_gated, find_stolen, steered_since
 from apps.executions.sightings import is_finished, is_leaving, name, owner_uid, uid
 from apps.executions.states import StepKind
 from apps.executions.steering_forms import Form, form_of
@@ -36,7 +36,7 @@ class Facts:
     eviction of the plan why any target of it cannot; "" if they can.
     source_changed: why the node that is being freed is no longer kept, "" if it is.
     steered_for: seconds since the gate went into force. strangers: the owner's new pods that the gate caught
-    before there was anything to replace. taken: the steering whose one admission such a pod took, None."""
+    before there was anything to replace. taken: a steering whose one admission such a pod took, None."""
 
     pod: Json | None
     hold: HoldFacts | None = None
@@ -57,8 +57,7 @@ def observe(context: Context, step: Step) -> Facts:
         return Facts(pod)
     pods = gateway.list_owned_pods(params["namespace"], params["workload_uid"])
     siblings = [uid(other) for other in pods if owner_uid(other) == params["workload_uid"]]
-    steer = context.of_move(step.move, StepKind.STEER)
-    since = steer.finished_at if steer is not None else None
+    since = steered_since(context, step)
     return Facts(
         pod,
         look_at_hold(context, params),
@@ -69,7 +68,7 @@ def observe(context: Context, step: Step) -> Facts:
         form == Form.BEST_EFFORT or release.find_configuration(context, params) is not None,
         _look_at_source(context, params),
         find_gated(context, step, pods),
-        Steering.objects.filter(name=params["steering"], closed_at=None).exclude(admitted_uid="").first(),
+        find_stolen(context, step),
     )
 
 

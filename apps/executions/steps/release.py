@@ -1,8 +1,8 @@
 """Step ``release``: nothing of a finished move is left in the cluster.
 
 In this order, each where a look shows that it is still there: the webhook configuration or Steering object is
-deleted, the steering row closed, pods that still carry our gate for this move are freed (unpinned), the hold
-deleted.
+deleted (by the last of the moves that are steered together), the steering row closed, pods that still carry
+our gate and that no move needs are freed (unpinned), the hold deleted.
 The other use of this kind, taking our cordon off a freed node at the end, is `release_cordon`.
 """
 
@@ -18,7 +18,7 @@ from apps.executions.decisions import Decision, act, done, wait, wait_until_gone
 from apps.executions.holds import delete_hold, tell_strange_hold
 from apps.executions.models import Steering, Step
 from apps.executions.objects import ungate
-from apps.executions.sharing import find_gated
+from apps.executions.sharing import find_gated, is_needed_by_others
 from apps.executions.sightings import is_leaving, label, name, uid
 from apps.executions.states import StepKind, StepState
 from apps.executions.steering_forms import Form, form_of
@@ -32,9 +32,10 @@ SETTLE_SECONDS = 3.0
 @dataclass(frozen=True)
 class Facts:
     """configuration (or Steering object), hold: only this execution's own; what another console made stays.
-    gated: pods of this move that still wait behind our gate. closed_for: seconds since the row closed.
-    has_landed: the one admission is known to have become the replacement: no other can follow.
-    left: what has a name of this move and does not carry our label, so that it stays."""
+    configuration: None also while other moves are steered by it. gated: pods of this move that still wait
+    behind our gate. closed_for: seconds since the row closed. has_landed: the one admission is known to have
+    become the replacement: no other can follow. left: what has a name of this move and does not carry our
+    label, so that it stays."""
 
     configuration: Json | None
     steering: Steering | None
@@ -54,7 +55,9 @@ def observe(context: Context, step: Step) -> Facts:
         *([f"{_what(params)} {name(named)}"] if named is not None and configuration is None else []),
         *([tell_strange_hold(params)] if paper is not None and hold is None else []),
     )
-    steering = Steering.objects.filter(name=params["steering"]).first()
+    if step.kind == StepKind.RELEASE and is_needed_by_others(context, step):
+        configuration = None  # released by the last that needs it, or undone together with all others
+    steering = steering_of(step)
     pods = gateway.list_owned_pods(params["namespace"], params["workload_uid"])
     gated = list(find_gated(context, step, pods))
     closed_at = steering.closed_at if steering is not None else None
@@ -63,6 +66,10 @@ def observe(context: Context, step: Step) -> Facts:
     is_single = form_of(params) == Form.WEBHOOK
     has_landed = is_single and awaited is not None and awaited.state == StepState.VERIFIED
     return Facts(configuration, steering, hold, gated, closed_for, has_landed, left)
+
+
+def steering_of(step: Step) -> Steering | None:
+    return Steering.objects.filter(step__execution=step.execution_id, step__move=step.move).first()
 
 
 def find_configuration(context: Context, params: Json) -> Json | None:

@@ -2,9 +2,9 @@
 
 One effect, by the form that the preflight chose (`steering_forms`): a Steering object that the cluster's
 standing policy goes by, or the MutatingWebhookConfiguration that asks our webhook about that owner's pods.
-The row that says how many may be gated by the webhook (one) was written with the step. A Steering object is
-then proved: a pod like the owner's is created by dry run, and has to come back with the gate. By best effort
-there is nothing to do.
+The first of the moves that are steered together makes it; the others find it. The row that lets the webhook
+gate one pod more was written with the step. A Steering object is then proved, once: a pod like the owner's is
+created by dry run, and has to come back with the gate. By best effort there is nothing to do.
 Undone by `steps.release`'s effects: object or configuration deleted, row closed, gated pods freed.
 """
 
@@ -18,6 +18,7 @@ from apps.executions.context import Context
 from apps.executions.decisions import Decision, act, done, stop, wait
 from apps.executions.models import Step
 from apps.executions.objects import proving_pod, steering_parameter, steering_webhook
+from apps.executions.sharing import steered_since
 from apps.executions.sightings import is_gated, label
 from apps.executions.steering_forms import Form, form_of
 from apps.executions.steps import release
@@ -45,16 +46,18 @@ def observe(context: Context, step: Step) -> Facts:
     found = release.find_configuration(context, step.params)
     wanted = steering_parameter(step.params, owned=context.owned, deadline="")["spec"]
     is_ours = found is not None and label(found, names.OWNED) == context.owned
-    is_proved = form_of(step.params) == Form.PARAMETER and is_ours and _prove(context, step.params)
+    is_proved = form_of(step.params) == Form.PARAMETER and is_ours and _is_proved(context, step)
     address = ""
     if traces.steering is not None:
         address = f"{context.place.steering_url}/steering/{traces.steering.name}/{traces.steering.secret}"
     return Facts(found, address, context.owned, traces, wanted, is_proved)
 
 
-def _prove(context: Context, params: Json) -> bool:
+def _is_proved(context: Context, step: Step) -> bool:
     """By dry run, so nothing is created; in our own namespace, where alone we may create pods."""
-    body = proving_pod(params)
+    if steered_since(context, step) is not None:
+        return True
+    body = proving_pod(step.params)
     return is_gated(context.gateway.would_create(PODS, body, namespace=context.place.namespace))
 
 
