@@ -1,9 +1,9 @@
 """From an approved plan and a fresh picture to the steps that carry it out. Pure.
 
 Order: layouts without a name get one; cordons of the nodes to be freed or relaid; GPUs that nobody uses are
-cut anew; a hold for every move (all before the first eviction); relaid nodes that moves land on are opened;
-each move's own steps by wave; GPUs that the moves drained are cut anew; pods that give way leave; then what
-happens to the nodes that are still cordoned.
+cut anew; room for every move is held (all before the first eviction), by paper or by a taint on the target;
+relaid nodes that moves land on are opened; each move's own steps by wave; those taints go; GPUs that the
+moves drained are cut anew; pods that give way leave; then what happens to the nodes that are still cordoned.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps.executions import names
+from apps.executions.node_holds import choose_taints
 from apps.executions.states import StepKind
 from apps.planner.inventory import Pod
 from apps.planner.plan import Goal, Move, Plan, Preemption
@@ -52,18 +53,17 @@ def draft_steps(
     (steering_forms.Form), "" for the webhook."""
     relaid = [_relay_step(params) for params in layouts]
     nodes = cordoned_nodes(plan)
-    steered = {"form": form} if form else {}
-    moves = {move.order: _move_params(move, picture, owned) | steered for move in plan.moves}
-    for waiver in plan.waivers:
-        for params in moves.values():
-            if params["uid"] == waiver.pod_uid:
-                params["waived"] = list(waiver.protections)
-    _steer_together(plan, moves, owned)
+    moves = _params_of_moves(plan, picture, owned, form)
     drafts = _naming_steps(layouts)
     drafts += [_cordon_step(name, picture, "relaid" if relaid else "freed") for name in nodes]
     drafts.extend(draft for draft in relaid if draft.params["before_moves"])
+    tainted = choose_taints(plan, picture, owned=owned, form=form)
     for move in plan.moves:
-        drafts.append(_move_step(StepKind.HOLD_TARGET, move, moves[move.order]))
+        if move.target in tainted:
+            moves[move.order]["taint"] = owned
+        else:
+            drafts.append(_move_step(StepKind.HOLD_TARGET, move, moves[move.order]))
+    drafts += _node_holds(StepKind.HOLD_NODE, tainted, plan, picture, owned)
     opened = _nodes_to_open(plan)
     for name in opened:
         drafts.append(_node_step(StepKind.RELEASE, name, picture))
@@ -71,6 +71,7 @@ def draft_steps(
     nodes = [name for name in nodes if name not in opened]
     for move in sorted(plan.moves, key=lambda move: (move.wave, move.order)):
         drafts.extend(_move_step(kind, move, moves[move.order]) for kind in MOVE_KINDS)
+    drafts += _node_holds(StepKind.RELEASE_NODE, tainted, plan, picture, owned)
     drafts.extend(draft for draft in relaid if not draft.params["before_moves"])
     for one in sorted(plan.preemptions, key=lambda one: one.order):
         drafts.extend(_preemption_steps(one, plan, picture))
@@ -120,9 +121,33 @@ def _cordon_step(name: str, picture: Snapshot, why: str) -> StepDraft:
     return draft
 
 
+def _node_holds(
+    kind: StepKind, tainted: Mapping[str, str], plan: Plan, picture: Snapshot, owned: str
+) -> list[StepDraft]:
+    """moves: those that the node is kept for. reason: why it is kept by a taint."""
+    drafts = [_node_step(kind, name, picture) for name in tainted]
+    for draft in drafts:
+        name = draft.params["node"]
+        moves = [move.order for move in plan.moves if move.target == name]
+        draft.params.update(taint=owned, reason=tainted[name], moves=moves)
+    return drafts
+
+
 def _move_step(kind: StepKind, move: Move, params: dict[str, Any]) -> StepDraft:
     target = f"node {move.target}" if kind == StepKind.HOLD_TARGET else f"pod {move.pod}"
     return StepDraft(kind, target, params, move.order, move.wave)
+
+
+def _params_of_moves(plan: Plan, picture: Snapshot, owned: str, form: str) -> dict[int, dict[str, Any]]:
+    """By order. form: see `draft_steps`."""
+    steered = {"form": form} if form else {}
+    moves = {move.order: _move_params(move, picture, owned) | steered for move in plan.moves}
+    for waiver in plan.waivers:
+        for params in moves.values():
+            if params["uid"] == waiver.pod_uid:
+                params["waived"] = list(waiver.protections)
+    _steer_together(plan, moves, owned)
+    return moves
 
 
 def _move_params(move: Move, picture: Snapshot, owned: str) -> dict[str, Any]:
@@ -157,13 +182,15 @@ def _steer_together(plan: Plan, moves: Mapping[int, dict[str, Any]], owned: str)
     """One configuration for all moves of an owner, named by the first of them. A pod whose name is known
     before has its own. The standing policy gates every new pod of an owner, and strangers are freed by
     whoever looks after a move of it: there, none stands over a wave in which no pod of that owner moves."""
-    firsts: dict[tuple[Any, ...], int] = {}
-    for move in sorted(plan.moves, key=lambda move: move.order):
+    runs: dict[tuple[str, str], tuple[int, str]] = {}
+    for move in sorted(plan.moves, key=lambda move: (move.wave, move.order)):
         params = moves[move.order]
-        wave = move.wave if params.get("form") == "parameter" else 0
-        first = firsts.setdefault((params["workload_uid"], params["pod_name"], wave), move.order)
-        params["steering"] = names.steering_name(owned, first)
-        params["webhook"] = names.webhook_name(params["steering"])
+        key = (params["workload_uid"], params["pod_name"])
+        wave, steering = runs.get(key, (0, ""))
+        if not steering or (params.get("form") == "parameter" and move.wave > wave + 1):
+            steering = names.steering_name(owned, move.order)
+        runs[key] = (move.wave, steering)
+        params["steering"], params["webhook"] = steering, names.webhook_name(steering)
 
 
 def _gang_needs(pod: Pod, picture: Snapshot) -> int:

@@ -171,7 +171,7 @@ OF_STEPS = (
     Cause(
         "taint-removed",
         "Somebody took our taint off",
-        "The node was kept for a workload that had not started yet.",
+        "The node was kept for a workload that had not started yet, or for pods that move there.",
         "See who is on it now. Resume if that is right, or cancel.",
         AGAIN,
     ),

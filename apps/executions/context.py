@@ -62,6 +62,16 @@ class Context:
         more = settings.EXECUTION_REPLACEMENT_SECONDS + settings.EXECUTION_HAND_OVER_SECONDS
         return (deadline + timedelta(seconds=more)).isoformat() if deadline else ""
 
+    @property
+    def holder(self) -> dict[str, Any]:
+        """What a taint of ours says of itself, for whoever finds it."""
+        return {
+            "execution": self.execution.pk,
+            "mark": self.mark,
+            "deadline": self.traces_deadline,
+            "since": self.now.isoformat(timespec="seconds"),
+        }
+
     def of_move(self, move: int, kind: StepKind) -> Step | None:
         return next((step for step in self.steps if step.move == move and step.kind == kind), None)
 

@@ -17,6 +17,7 @@ from apps.planner.plan import Plan
 
 BEGINNING = (
     StepKind.HOLD_TARGET,
+    StepKind.HOLD_NODE,
     StepKind.STEER,
     StepKind.EVICT_POD,
     StepKind.HAND_OVER,

@@ -2,8 +2,9 @@
 
 RUNNING       everything whose predecessors are finished: layouts get their names, cordons, GPUs that
               nobody uses are relaid, then all holds, nodes that moves land on are opened again, the moves
-              wave by wave, GPUs that the moves drained are relaid, then pods give way, then the
-              hand-overs. The release of freed nodes comes after verification.
+              wave by wave (the taint that keeps a target goes with the last of its moves), GPUs that the
+              moves drained are relaid, then pods give way, then the hand-overs. The release of freed nodes
+              comes after verification.
 PAUSED, NEEDS_HUMAN, CANCELLING   only moves in flight, so that no evicted pod waits behind our gate
 CANCELLING (nothing in flight) and ROLLING_BACK   what was done is undone, last first
 """
@@ -24,6 +25,7 @@ from apps.executions.states import FINISHED, StepKind, StepState
 UNDONE_KINDS = (
     StepKind.CORDON_NODE,
     StepKind.HOLD_TARGET,
+    StepKind.HOLD_NODE,
     StepKind.STEER,
     StepKind.HAND_OVER,
     StepKind.RECONFIGURE_MIG,
@@ -106,7 +108,14 @@ def steps_to_run(ledger: Ledger) -> list[Step]:
         return _few_at_once(ledger, _after_moves(open_steps))
     wave = min(step.wave for step in moving)
     moves = sorted({step.move for step in moving if step.wave == wave})
-    return [_next_of(ledger, move) for move in moves]
+    return [*_holds_to_end(ledger, open_steps), *(_next_of(ledger, move) for move in moves)]
+
+
+def _holds_to_end(ledger: Ledger, open_steps: list[Step]) -> list[Step]:
+    """A target is closed to others no longer than until the last of its moves has landed."""
+    waits = {s.move for s in ledger.steps if s.kind == StepKind.AWAIT_REPLACEMENT and not is_finished(s)}
+    ending = [step for step in open_steps if step.kind == StepKind.RELEASE_NODE]
+    return [step for step in ending if waits.isdisjoint(step.params["moves"])]
 
 
 def _few_at_once(ledger: Ledger, steps: list[Step]) -> list[Step]:
@@ -130,7 +139,7 @@ def _is_fresh(step: Step) -> bool:
     return step.state == StepState.PENDING
 
 
-AFTER_MOVES = (StepKind.RECONFIGURE_MIG, StepKind.CHECKPOINT, StepKind.PREEMPT_POD)
+AFTER_MOVES = (StepKind.RELEASE_NODE, StepKind.RECONFIGURE_MIG, StepKind.CHECKPOINT, StepKind.PREEMPT_POD)
 """One kind after the other: no pod gives way before all that do have saved their work."""
 
 
@@ -147,6 +156,7 @@ PREPARING = (
     StepKind.CORDON_NODE,
     StepKind.RECONFIGURE_MIG,
     StepKind.HOLD_TARGET,
+    StepKind.HOLD_NODE,
     StepKind.RELEASE,
 )
 """Layouts that have no name get theirs before any node is closed: the kubelets take minutes to show it."""
@@ -154,7 +164,7 @@ PREPARING = (
 
 def _prepares(step: Step) -> bool:
     """All cordons and holds, and of the other kinds what stands before the moves."""
-    always = (StepKind.NAME_LAYOUT, StepKind.CORDON_NODE, StepKind.HOLD_TARGET)
+    always = (StepKind.NAME_LAYOUT, StepKind.CORDON_NODE, StepKind.HOLD_TARGET, StepKind.HOLD_NODE)
     return step.kind in always or is_before_moves(step)
 
 

@@ -184,7 +184,9 @@ def traces_on_pod(pod: Json) -> Iterator[Held]:
         yield Held("gate", where, owned, steering, since, _deadline(pod))
     for one in tolerations(pod):
         if one.get("key") == names.HELD:
-            yield Held("toleration", where, detail=f"{names.HELD}={one.get('value', '')}", since=since)
+            # It cannot be taken back from a pod, and lets it onto nothing once the taint is gone.
+            detail = f"{names.HELD}={one.get('value', '')}"
+            yield Held("toleration", where, detail=detail, since=since, standing=KEPT)
 
 
 CARRIERS: tuple[tuple[Kind, Callable[[Json], Iterator[Held]], str], ...] = (

@@ -82,9 +82,12 @@ def nomination(pod: Json, node: str) -> Json:
     return {"metadata": guard(pod), "status": {"nominatedNodeName": node}}
 
 
-def pin_and_ungate(pod: Json, hostname: str) -> Json:
-    """One strategic patch: narrow, and drop only our own gate."""
-    spec = {"nodeSelector": {names.HOSTNAME: hostname}, **_drop_gate()}
+def pin_and_ungate(pod: Json, hostname: str, held: str = "") -> Json:
+    """One strategic patch: narrow, and drop only our own gate. held: value of our taint that keeps the
+    target, which the pod is to tolerate; the list of tolerations is replaced whole."""
+    spec: Json = {"nodeSelector": {names.HOSTNAME: hostname}, **_drop_gate()}
+    if held and not tolerates_held(pod, held):
+        spec["tolerations"] = [*tolerations(pod), _toleration(held)]
     return {"metadata": guard(pod), "spec": spec}
 
 
@@ -162,8 +165,11 @@ def tolerates_held(pod: Json, value: str) -> bool:
 
 def toleration_patch(pod: Json, value: str) -> Json:
     """Additions only: nothing else of a pod's tolerations may change once it exists."""
-    extra = {"key": names.HELD, "operator": "Equal", "value": value, "effect": "NoSchedule"}
-    return {"metadata": guard(pod), "spec": {"tolerations": [*tolerations(pod), extra]}}
+    return {"metadata": guard(pod), "spec": {"tolerations": [*tolerations(pod), _toleration(value)]}}
+
+
+def _toleration(value: str) -> Json:
+    return {"key": names.HELD, "operator": "Equal", "value": value, "effect": "NoSchedule"}
 
 
 def checkpoint_request(pod: Json, at: str) -> Json:

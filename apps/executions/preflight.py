@@ -19,6 +19,7 @@ from apps.executions.blueprint import cordoned_nodes
 from apps.executions.checks.authority import check_authority
 from apps.executions.checks.budgets import check_budgets
 from apps.executions.checks.gangs import check_gangs
+from apps.executions.checks.holds import check_holds
 from apps.executions.checks.looking import Check, Look, Objection
 from apps.executions.checks.maintenance import check_maintenance
 from apps.executions.checks.namespaces import check_namespaces, check_quotas
@@ -98,6 +99,7 @@ CHECKS: tuple[Check, ...] = (
     check_namespaces,
     check_quotas,
     check_steering,
+    check_holds,
     check_hand_overs,
 )
 """Each is asked at review, at the preflight, and once more right before the first effect. One that needs more

@@ -13,17 +13,35 @@ from apps.executions.context import Context
 from apps.executions.flow import is_finished
 from apps.executions.models import Step
 from apps.executions.objects import Json
-from apps.executions.sightings import is_cordoned_by, name, nominated
+from apps.executions.sightings import is_cordoned_by, name, nominated, uid
 from apps.executions.spare import why_no_room
 from apps.executions.states import StepKind, StepState
 from apps.kube.gateway import NODES, PODS
 from apps.planner.resources import add_quantities
 
 
-def look_at_room(context: Context, params: Mapping[str, Any], *, is_opened_later: bool = False) -> str:
+def look_at_room(
+    context: Context,
+    params: Mapping[str, Any],
+    *,
+    is_opened_later: bool = False,
+    away: Sequence[Mapping[str, int]] = (),
+) -> str:
     """Why the target cannot take this move's pod beside all that it holds and is promised to, "" if it can.
-    is_opened_later: our own cordon on it goes before the move begins."""
-    return _why_no_room(context, [params], is_opened_later)
+    is_opened_later: our own cordon on it goes before the move begins. away: what other moves will ask for
+    there (`promised_by_taint`)."""
+    return _why_no_room(context, [params], is_opened_later, away)
+
+
+def promised_by_taint(context: Context, step: Step) -> list[Json]:
+    """What the other moves of this wave and before will ask for on a target that has no paper holds."""
+    target = step.params["target"]
+    there = {uid(pod) for pod in context.gateway.list_objects(PODS, field_selector=f"spec.nodeName={target}")}
+    waits = [s for s in context.steps if s.kind == StepKind.AWAIT_REPLACEMENT and s.move != step.move]
+    coming = [s for s in waits if s.params["target"] == target and s.wave <= step.wave and not is_finished(s)]
+    return [
+        s.params["requests"] for s in coming if s.observed.get("seen", {}).get("replacement") not in there
+    ]
 
 
 def look_at_all_rooms(context: Context) -> str:
@@ -44,7 +62,12 @@ def _went_out(evict: Step) -> bool:
     return evict.state == StepState.VERIFIED or "evict" in evict.observed.get("sent", [])
 
 
-def _why_no_room(context: Context, moves: Sequence[Mapping[str, Any]], is_opened_later: bool) -> str:
+def _why_no_room(
+    context: Context,
+    moves: Sequence[Mapping[str, Any]],
+    is_opened_later: bool,
+    away: Sequence[Mapping[str, int]] = (),
+) -> str:
     """Of moves to one target. Their own holds are not counted: those stand for what is asked."""
     gateway, params = context.gateway, moves[0]
     target = gateway.get_object(NODES, params["target"])
@@ -59,7 +82,12 @@ def _why_no_room(context: Context, moves: Sequence[Mapping[str, Any]], is_opened
         target = _as_opened(target)
     wanted = add_quantities(dict(move["requests"]) for move in moves)
     return why_no_room(
-        target, [*there, *promised], wanted, node_uid=params["target_uid"], pods_wanted=len(moves)
+        target,
+        [*there, *promised],
+        wanted,
+        node_uid=params["target_uid"],
+        pods_wanted=len(moves),
+        promised=away,
     )
 
 

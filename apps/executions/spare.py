@@ -21,8 +21,10 @@ def why_no_room(
     *,
     node_uid: str,
     pods_wanted: int = 1,
+    promised: Iterable[Mapping[str, int]] = (),
 ) -> str:
-    """A sentence, or "" if the node can take pods that together ask for `wanted` (planner's units)."""
+    """A sentence, or "" if the node can take pods that together ask for `wanted` (planner's units). promised:
+    what others will ask for there whose pods do not exist yet."""
     if node is None or uid(node) != node_uid:
         return "the target node is gone or was made anew"
     where = f"target {node['metadata']['name']}"
@@ -32,7 +34,7 @@ def why_no_room(
     if unschedulable(node):
         return f"{where} is cordoned"
     there = [pod for pod in pods if not is_finished(pod)]
-    used = add_quantities(requests_of(pod) for pod in there)
+    used = add_quantities([*(requests_of(pod) for pod in there), *map(dict, promised)])
     offered = _amounts((node.get("status") or {}).get("allocatable") or {})
     if "pods" in offered and len(there) + pods_wanted > offered["pods"]:
         return f"{where} takes no further pod"

@@ -142,6 +142,8 @@ class StepKind(models.TextChoices):
     RECONFIGURE_MIG = "reconfigure_mig", "Reconfigure MIG"
     PREEMPT_POD = "preempt_pod"
     NAME_LAYOUT = "name_layout"
+    HOLD_NODE = "hold_node"
+    RELEASE_NODE = "release_node"
 
 
 SUCCESSES = {StepKind.AWAIT_REPLACEMENT, StepKind.RECONFIGURE_MIG, StepKind.PREEMPT_POD, StepKind.HAND_OVER}

@@ -1,8 +1,8 @@
 """How the next pod of an owner can be gated on a cluster: chosen by what it serves and what we may do there.
 
 PARAMETER    a standing MutatingAdmissionPolicy that the cluster's admin installed (deploy/admission), with
-             one object of our kind per move. No server of ours is asked.
-WEBHOOK      our webhook, by one configuration per move
+             one object of our kind per owner. No server of ours is asked.
+WEBHOOK      our webhook, by one configuration per owner
 BEST_EFFORT  neither: the pod's replacement comes ungated, and the target is nominated for it at once
 
 The choice is made at the preflight and stands in the steps from then on. Best effort is taken only where the

@@ -12,12 +12,14 @@ from apps.executions.steps import (
     cordon_node,
     evict_pod,
     hand_over,
+    hold_node,
     hold_target,
     name_layout,
     preempt_pod,
     reconfigure_mig,
     release,
     release_cordon,
+    release_node,
     steer,
 )
 
@@ -33,6 +35,8 @@ MODULES: dict[str, ModuleType] = {
     StepKind.RECONFIGURE_MIG: reconfigure_mig,
     StepKind.PREEMPT_POD: preempt_pod,
     StepKind.NAME_LAYOUT: name_layout,
+    StepKind.HOLD_NODE: hold_node,
+    StepKind.RELEASE_NODE: release_node,
 }
 
 

@@ -141,6 +141,8 @@ def _promise_of(step: Step) -> str:
         return f"node {params['node']} for {params['display']}"
     if step.kind == StepKind.PREEMPT_POD:
         return f"pod {params['pod']} gives way on {params['source']}"
+    if step.kind in (StepKind.HOLD_NODE, StepKind.RELEASE_NODE):
+        return f"node {params['node']} kept for moves {', '.join(str(move) for move in params['moves'])}"
     if step.move:
         return f"pod {params['pod']} from {params['source']} to {params['target']}"
     return f"node {params['node']} {params.get('why', 'free')}" if "node" in params else ""
@@ -150,6 +152,7 @@ def list_held(execution: Execution, steps: Sequence[Step]) -> list[Held]:
     """By the ledger: what this execution put into the cluster and has not taken back. An effect that may
     have gone out counts."""
     ended = {(s.move, s.kind) for s in steps if s.state in (StepState.VERIFIED, StepState.SUPERSEDED)}
+    freed = {s.params["node"] for s in steps if s.kind == StepKind.RELEASE_NODE and _is_done(s)}
     steered = {s.params["steering"] for s in steps if s.kind == StepKind.RELEASE and s.move and not _ends(s)}
     opened = {
         s.params["node"] for s in steps if s.kind == StepKind.RELEASE and not s.move and _is_done(s)
@@ -157,7 +160,7 @@ def list_held(execution: Execution, steps: Sequence[Step]) -> list[Held]:
     found = []
     for step in steps:
         if _was_sent(step):
-            found += _held_of(step, ended, opened, steered, execution.deadline_at)
+            found += _held_of(step, ended, opened, steered, freed, execution.deadline_at)
     return found
 
 
@@ -179,9 +182,10 @@ def _held_of(
     ended: set[tuple[int, str]],
     opened: set[str],
     steered: set[str],
+    freed: set[str],
     until: datetime | None,
 ) -> list[Held]:
-    """steered: names of the steerings that moves still need."""
+    """steered: names of the steerings that moves still need. freed: targets that are kept by no taint now."""
     params, since = step.params, step.intent_at
     if step.kind == StepKind.CORDON_NODE:
         is_ours = step.observed.get("seen", {}).get("cordoned", True)
@@ -195,6 +199,8 @@ def _held_of(
         return [Held("gate", params["owner"], params["steering"], since, until)]
     if step.kind == StepKind.HAND_OVER and not _is_done(step):
         return [Held("taint", params["node"], f"node {params['node']}", since, step.deadline_at or until)]
+    if step.kind == StepKind.HOLD_NODE and params["node"] not in freed:
+        return [Held("taint", params["node"], f"node {params['node']}", since, until)]
     if step.kind == StepKind.RECONFIGURE_MIG and not _is_done(step):
         return [Held("layout", params["node"], f"node {params['node']}", since, None)]
     return []

@@ -69,6 +69,23 @@ def test_a_stateful_pod_is_steered_by_its_name_too():
 
 
 @pytest.mark.parametrize(
+    ("form", "waves", "steered"),
+    [("", (1, 2, 4), "111"), ("parameter", (1, 2, 4), "113"), ("parameter", (1, 1, 2), "111")],
+)
+def test_moves_of_one_owner_are_steered_together_by_the_policy_only_without_a_gap(form, waves, steered):
+    plan = plan_of_one_move()
+    orders = range(1, 4)
+    moves = tuple(
+        replace(plan.moves[0], order=order, wave=wave, pod_uid=f"uid-lora-{order}")
+        for order, wave in zip(orders, waves, strict=True)
+    )
+    pods = [pod(f"lora-{order}", "node-a", 1, workload="rs-lora") for order in orders]
+    drafts = draft_steps(replace(plan, moves=moves), picture(pods=pods), owned="7-ab", form=form)
+    named = {draft.move: draft.params["steering"] for draft in drafts if draft.kind == StepKind.STEER}
+    assert [named[order] for order in orders] == [f"steer-7-ab-{first}" for first in steered]
+
+
+@pytest.mark.parametrize(
     ("facts", "words"),
     [
         ({"scheduler": "kai-scheduler"}, "scheduler"),

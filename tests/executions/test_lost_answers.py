@@ -23,6 +23,7 @@ from apps.executions.steps import (
     cordon_node,
     evict_pod,
     hand_over,
+    hold_node,
     hold_target,
     name_layout,
     preempt_pod,
@@ -93,9 +94,15 @@ FREED = pod("lora-2", steering="steer-7-1", nominated="node-b", spec={"nodeSelec
 CLOSED = Steering(name="steer-7-1", closed_at=NOW)
 REPLACED = pod("lora-2", steering="steer-7-1", leaving=True)
 ASKED = pod(on="node-a", annotations={CHECKPOINT: "true", CHECKPOINT_REQUESTED: "2026-01-01T12:00:00Z"})
+KEEPING = {"taint": "7-ab", "reason": "2 moves go there", "moves": [1, 2]}
+LET_IN = pod("lora-2", spec={"tolerations": [{"key": names.HELD, "value": "7-ab"}]})
 KEPT = {"cordoned": True, "cordon": OURS, "taints": [TAINT]}
 SENT_MIG = {"sent": ("relabel", "restore")}
 SEARCH = {"marks": {"steer-7-1"}, "owner": "uid-rs", "siblings": [], "taken": [], "known": "uid-lora-2"}
+
+
+def keeping(found):
+    return forward(hold_node, StepKind.HOLD_NODE, hold_node.Facts(found), move=0, **KEEPING)
 
 
 def cordoning(found):
@@ -150,6 +157,11 @@ SHOWN = {
     "taint": lambda: handing(node(**KEPT), [pod("gang-0")]),
     "tolerate": lambda: handing(node(**KEPT), [pod("gang-0", **TOLERANT)]),
     "untaint": lambda: handing(node(), bound=2, sent=["taint", "uncordon", "untaint"]),
+    "taint_target": lambda: keeping(node(taints=[held_taint("7-ab")])),
+    "untaint_target": lambda: backward(
+        hold_node, StepKind.HOLD_NODE, hold_node.Facts(node()), move=0, **KEEPING
+    ),
+    "let_in": lambda: awaiting(Found(LET_IN), taint="7-ab"),
     "add": lambda: forward(name_layout, StepKind.NAME_LAYOUT, naming(()), move=0, sent=["add"], **LAYOUT),
     "remove": lambda: backward(
         name_layout, StepKind.NAME_LAYOUT, naming(None), move=0, sent=["add", "remove"], **LAYOUT
@@ -194,6 +206,7 @@ def test_every_effect_of_every_step_has_its_row():
 
 WRITES = {
     "pin": objects.pin_and_ungate(GATED, "node-b"),
+    "pin and let in": objects.pin_and_ungate(GATED, "node-b", "7-ab"),
     "free": objects.ungate(GATED),
     "nominate": objects.nomination(GATED, "node-b"),
     "tolerate": objects.toleration_patch(pod("gang-0"), "v"),

@@ -190,7 +190,7 @@ def invariant_13_all_destinations_are_held_before_the_first_eviction(records: Re
         steps, events = records.of(execution)
         kinds = {step.id: step.kind for step in steps}
         held: set[int] = set()
-        wanted = {step.id for step in steps if step.kind == "hold_target"}
+        wanted = {step.id for step in steps if step.kind in ("hold_target", "hold_node")}
         for event in events:
             if event.state == "verified" and event.step in wanted:
                 held.add(event.step)
@@ -207,20 +207,23 @@ def invariant_14_no_member_of_a_gang_is_let_in_alone(records: Records) -> Violat
         shared = [step for step in steps if step.kind == "hand_over" and step.state != "superseded"]
         missing = {step.params["node"] for step in shared if step.params.get("is_cordoned")}
         spaces = {space for step in shared for space in step.params.get("namespaces", ())}
+        values = {step.params["taint"] for step in shared if "taint" in step.params}
         began, ended = (events[0].at, events[-1].at) if events else (0.0, 0.0)
         for call in _writes(records) if len(shared) > 1 else []:
             if not began <= call.at <= ended:
                 continue
-            if call.kind == "nodes" and _names_held(call, "taints"):
+            if call.kind == "nodes" and _names_held(call, "taints", values):
                 missing.discard(call.name)
-            if call.kind == "pods" and call.namespace in spaces and _names_held(call, "tolerations"):
+            if call.kind == "pods" and call.namespace in spaces and _names_held(call, "tolerations", values):
                 if missing:
                     yield f"{call.path} was let in while {', '.join(sorted(missing))} was not kept"
                 return
 
 
-def _names_held(call: Call, key: str) -> bool:
-    return any(one.get("key") == HELD for one in call.spec.get(key) or [])
+def _names_held(call: Call, key: str, values: set[str]) -> bool:
+    """values: of the taints of hand-overs; a target that is held for moves has another."""
+    named = [one.get("value") for one in call.spec.get(key) or [] if one.get("key") == HELD]
+    return any(value in values for value in named) if values else bool(named)
 
 
 def invariant_17_a_replacement_is_what_it_was_taken_for(records: Records) -> Violations:

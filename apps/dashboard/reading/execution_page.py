@@ -56,12 +56,16 @@ KIND_WORDS: Mapping[str, str] = {
     StepKind.PREEMPT_POD: "Preempt",
     StepKind.HAND_OVER: "Hand over",
     StepKind.RELEASE: "Release",
+    StepKind.HOLD_NODE: "Hold by taint",
+    StepKind.RELEASE_NODE: "End hold",
 }
 MOVE_COLUMNS = (StepKind.HOLD_TARGET, *MOVE_KINDS)
 NODE_COLUMNS = (
     StepKind.NAME_LAYOUT,
     StepKind.CORDON_NODE,
     StepKind.RECONFIGURE_MIG,
+    StepKind.HOLD_NODE,
+    StepKind.RELEASE_NODE,
     StepKind.CHECKPOINT,
     StepKind.PREEMPT_POD,
     StepKind.HAND_OVER,
@@ -170,6 +174,11 @@ def list_moves(
     without = NOT_BEGUN if is_over else TO_COME
     mine: dict[tuple[int, str], Step] = {(step.move, step.kind): step for step in steps if step.move}
     by_move = _by_move(steps)
+    for step in steps:
+        if step.kind == StepKind.HOLD_NODE:  # it holds room for each of these moves
+            for number in step.params["moves"]:
+                mine[number, StepKind.HOLD_TARGET] = step
+                by_move[number] = [step, *by_move.get(number, [])]
     waves: dict[int, list[MoveRow]] = defaultdict(list)
     for move in plan.moves:
         cells = tuple(_cell(mine.get((move.order, kind)), start) for kind in MOVE_COLUMNS)

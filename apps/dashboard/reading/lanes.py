@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 
 from apps.dashboard.drawings.timeline import Bar, Lane, draw_timeline
 from apps.dashboard.reading.execution_page import KIND_WORDS
-from apps.dashboard.reading.move_now import DONE, STUCK
+from apps.dashboard.reading.move_now import DONE, HOLDING, STUCK
 from apps.dashboard.reading.times import duration
 from apps.executions.models import Execution, Step
 from apps.executions.states import TERMINAL, StepKind, StepState
@@ -52,7 +52,7 @@ def draw_lanes(
 
 
 def _wait_note(steps: Sequence[Step], move: Move) -> str:
-    own = [step for step in steps if step.kind != StepKind.HOLD_TARGET]
+    own = [step for step in steps if step.kind not in HOLDING]
     waits = own and all(step.state == StepState.PENDING for step in own)
     return f"waits for its turn, wave {move.wave}" if waits else ""
 

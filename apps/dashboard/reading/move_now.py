@@ -15,6 +15,8 @@ from apps.executions.states import StepKind, StepState
 DONE = {StepState.VERIFIED, StepState.SUPERSEDED, StepState.COMPENSATED}
 STUCK = {StepState.BLOCKED, StepState.FAILED}
 """A step that failed is over for the engine; a page shows it as one that stands still."""
+HOLDING = (StepKind.HOLD_TARGET, StepKind.HOLD_NODE)
+"""By paper for one move, or by a taint for all that go to a node."""
 WORDS = {
     StepKind.CHECKPOINT: ("saving its work", "half"),
     StepKind.STEER: ("held", "half"),
@@ -54,7 +56,7 @@ NOT_BEGUN = MoveNow(BACK, "not begun", "dash")
 
 
 def tell_move(steps: Sequence[Step]) -> MoveNow:
-    """steps: all of one move, in order."""
+    """steps: all of one move, in order; first what holds its room."""
     mine = {step.kind: step for step in steps}
     landed = mine.get(StepKind.AWAIT_REPLACEMENT)
     if landed is not None and landed.state == StepState.VERIFIED:
@@ -70,15 +72,15 @@ def tell_move(steps: Sequence[Step]) -> MoveNow:
         )
     if step.observed.get("needs_person") or step.state in STUCK:
         return _tell_stuck(step)
-    if step.kind == StepKind.HOLD_TARGET:
+    if step.kind in HOLDING:
         if step.state == StepState.PENDING:
             return MoveNow(COMING, "to come", "ring")
         return MoveNow(
             FLYING, "being held", "half", plain_reason(step.reason), step.intent_at, step.deadline_at
         )
-    own = [one for one in steps if one.kind != StepKind.HOLD_TARGET]
+    own = [one for one in steps if one.kind not in HOLDING]
     if all(one.state == StepState.PENDING for one in own):
-        held = mine.get(StepKind.HOLD_TARGET)
+        held = next((mine[kind] for kind in HOLDING if kind in mine), None)
         is_held = held is not None and held.state == StepState.VERIFIED
         since = held.finished_at if held is not None else None
         return MoveNow(COMING, "held" if is_held else "to come", "ring", since=since)

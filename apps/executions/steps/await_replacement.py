@@ -2,6 +2,7 @@
 
 Effects, each where a look shows it missing: strangers that our gate caught are freed; the target is nominated
 for the replacement; the hold is deleted; one patch pins the replacement to the target and drops our gate.
+Where a taint keeps the target that patch adds the toleration, and there is no nomination and no hold.
 A replacement that came ungated is taken if it lands on the target. Elsewhere it does not count, but where it
 stands Ready and takes nothing that the plan keeps, its step is left behind; otherwise a person is told.
 """
@@ -18,7 +19,7 @@ from apps.executions.context import Context
 from apps.executions.decisions import Decision, act, done, moot, stop, wait, wait_long
 from apps.executions.holds import delete_hold, look_at_hold, why_still_kept
 from apps.executions.models import Steering, Step
-from apps.executions.objects import nomination, pin_and_ungate, ungate
+from apps.executions.objects import nomination, pin_and_ungate, tolerates_held, toleration_patch, ungate
 from apps.executions.replacements import Found, find_replacement
 from apps.executions.sharing import find_lost, marks_of, spared_for_others, taken_by_others
 from apps.executions.sightings import (
@@ -148,15 +149,18 @@ def _decide_without(step: Step, facts: Facts, late: bool) -> Decision:
 
 def _decide_unbound(step: Step, facts: Facts, pod: Json, late: bool) -> Decision:
     target, seen = step.params["target"], {"replacement": uid(pod), "replacement_name": name(pod)}
-    gated = is_gated(pod)
+    gated, kept = is_gated(pod), step.params.get("taint", "")
     if gated and (late or not facts.hostname):
         return act("free_pod", f"{name(pod)} cannot be pinned to {target}: freed", seen=seen, pod=pod)
-    if nominated(pod) != target and (gated or facts.hold is not None):
+    if kept and not gated and not tolerates_held(pod, kept) and not late:
+        return act("let_in", f"{name(pod)} came ungated: let onto {target}", seen=seen, pod=pod)
+    if not kept and nominated(pod) != target and (gated or facts.hold is not None):
         return act("nominate", f"{target} is kept for {name(pod)}", seen=seen, pod=pod)
     if facts.hold is not None and not is_leaving(facts.hold):
         return act("delete_hold", f"the room on {target} is now kept for {name(pod)} itself", hold=facts.hold)
     if gated:
-        return act("pin", f"pin {name(pod)} to {target} and let it go", pod=pod, hostname=facts.hostname)
+        words = f"pin {name(pod)} to {target} and let it go"
+        return act("pin", words, seen=seen if kept else None, pod=pod, hostname=facts.hostname)
     is_pinned = (pod["spec"].get("nodeSelector") or {}).get(names.HOSTNAME) and "pin" in _sent(step)
     if late and is_pinned and facts.no_room and "evict_replacement" not in _sent(step):
         return act(
@@ -268,8 +272,12 @@ def apply(context: Context, step: Step, decision: Decision) -> None:
     elif decision.effect == "nominate":
         patch = nomination(pod, step.params["target"])
         gateway.patch_object(PODS, name(pod), patch, namespace=namespace, subresource="status")
+    elif decision.effect == "let_in":
+        patch = toleration_patch(pod, step.params["taint"])
+        gateway.patch_object(PODS, name(pod), patch, namespace=namespace)
     else:
-        patch = pin_and_ungate(pod, arguments["hostname"]) if decision.effect == "pin" else ungate(pod)
+        is_pin, kept = decision.effect == "pin", step.params.get("taint", "")
+        patch = pin_and_ungate(pod, arguments["hostname"], kept) if is_pin else ungate(pod)
         gateway.patch_object(PODS, name(pod), patch, namespace=namespace, strategic=True)
 
 
@@ -278,6 +286,8 @@ def _sent(step: Step) -> list[str]:
 
 
 def _own_hold(context: Context, params: Json) -> Json | None:
+    if params.get("taint"):
+        return None
     facts = look_at_hold(context, params)
     return facts.hold if facts.is_ours else None
 

@@ -18,13 +18,13 @@ from apps.executions.decisions import Decision, act, blocked, done, moot, stop, 
 from apps.executions.holds import HoldFacts, look_at_hold, repair_hold, send_hold_effect
 from apps.executions.models import Steering, Step
 from apps.executions.objects import ungate
-from apps.executions.room import look_at_all_rooms, look_at_room
+from apps.executions.room import look_at_all_rooms, look_at_room, promised_by_taint
 from apps.executions.sharing import find_gated, find_stolen, steered_since
 from apps.executions.sightings import is_finished, is_leaving, name, owner_uid, uid
 from apps.executions.states import StepKind
 from apps.executions.steering_forms import Form, form_of
-from apps.executions.steps import cordon_node, release
-from apps.kube.gateway import PODS
+from apps.executions.steps import cordon_node, hold_node, release
+from apps.kube.gateway import NODES, PODS
 
 Json = dict[str, Any]
 
@@ -36,7 +36,8 @@ class Facts:
     eviction of the plan why any target of it cannot; "" if they can.
     source_changed: why the node that is being freed is no longer kept, "" if it is.
     steered_for: seconds since the gate went into force. strangers: the owner's new pods that the gate caught
-    before there was anything to replace. taken: a steering whose one admission such a pod took, None."""
+    before there was anything to replace. taken: a steering whose one admission such a pod took, None.
+    is_kept: the taint that keeps the target stands, where it is kept so; hold is None then."""
 
     pod: Json | None
     hold: HoldFacts | None = None
@@ -48,6 +49,7 @@ class Facts:
     source_changed: str = ""
     strangers: tuple[Json, ...] = ()
     taken: Steering | None = None
+    is_kept: bool = True
 
 
 def observe(context: Context, step: Step) -> Facts:
@@ -58,17 +60,21 @@ def observe(context: Context, step: Step) -> Facts:
     pods = gateway.list_owned_pods(params["namespace"], params["workload_uid"])
     siblings = [uid(other) for other in pods if owner_uid(other) == params["workload_uid"]]
     since = steered_since(context, step)
+    kept = params.get("taint", "")
+    target = gateway.get_object(NODES, params["target"]) if kept else None
+    away = promised_by_taint(context, step) if kept else ()
     return Facts(
         pod,
-        look_at_hold(context, params),
+        None if kept else look_at_hold(context, params),
         sorted(siblings),
-        look_at_room(context, params) or look_at_all_rooms(context),
+        look_at_room(context, params, away=away) or look_at_all_rooms(context),
         (context.now - since).total_seconds() if since else 0.0,
         0.0 if form == Form.BEST_EFFORT else context.place.settle_seconds,
         form == Form.BEST_EFFORT or release.find_configuration(context, params) is not None,
         _look_at_source(context, params),
         find_gated(context, step, pods),
         find_stolen(context, step),
+        not kept or (target is not None and hold_node.is_tainted(target, kept)),
     )
 
 
@@ -121,6 +127,12 @@ def _decide_against(step: Step, facts: Facts) -> Decision | None:
             f"The {what} that steers the replacement is gone.",
             "Find out who deletes it. Cancel, or resume to try again; this pod was not evicted.",
             cause="steering-gone",
+        )
+    if not facts.is_kept:
+        return stop(
+            f"Somebody took our taint off target {step.params['target']}.",
+            "See who is on it now. Cancel, or set it again and resume; this pod was not evicted.",
+            cause="taint-removed",
         )
     if facts.no_room:
         return blocked(

@@ -165,14 +165,8 @@ def apply(context: Context, step: Step, decision: Decision) -> None:
         context.gateway.patch_object(PODS, name(pod), toleration_patch(pod, value), namespace=namespace(pod))
         return
     node = decision.arguments["node"]
-    holder = {
-        "execution": context.execution.pk,
-        "mark": context.mark,
-        "deadline": context.traces_deadline,
-        "since": context.now.isoformat(timespec="seconds"),
-    }
     patches = {
-        "taint": lambda: taint_patch(node, value, holder),
+        "taint": lambda: taint_patch(node, value, context.holder),
         "untaint": lambda: untaint_patch(node, value),
         "uncordon": lambda: uncordon_patch(node),
     }
