@@ -44,7 +44,8 @@ def take_steering(
         for passes_over in (True, False):
             one = rows.select_for_update(skip_locked=passes_over, of=("self",)).values("pk")[:1]
             if Steering.objects.filter(pk__in=one).update(admitted_uid=admission_uid):
-                return Steering.objects.filter(name=name, admitted_uid=admission_uid).first()
+                found = Steering.objects.select_related("step").filter(name=name)
+                return found.filter(admitted_uid=admission_uid).first()
     return None
 
 

@@ -53,16 +53,13 @@ def draft_steps(
     (steering_forms.Form), "" for the webhook."""
     relaid = [_relay_step(params) for params in layouts]
     nodes = cordoned_nodes(plan)
-    moves = _params_of_moves(plan, picture, owned, form)
+    tainted = choose_taints(plan, picture, owned=owned, form=form)
+    moves = _params_of_moves(plan, picture, owned, form, tainted)
     drafts = _naming_steps(layouts)
     drafts += [_cordon_step(name, picture, "relaid" if relaid else "freed") for name in nodes]
     drafts.extend(draft for draft in relaid if draft.params["before_moves"])
-    tainted = choose_taints(plan, picture, owned=owned, form=form)
-    for move in plan.moves:
-        if move.target in tainted:
-            moves[move.order]["taint"] = owned
-        else:
-            drafts.append(_move_step(StepKind.HOLD_TARGET, move, moves[move.order]))
+    papered = [move for move in plan.moves if move.target not in tainted]
+    drafts.extend(_move_step(StepKind.HOLD_TARGET, move, moves[move.order]) for move in papered)
     drafts += _node_holds(StepKind.HOLD_NODE, tainted, plan, picture, owned)
     opened = _nodes_to_open(plan)
     for name in opened:
@@ -138,15 +135,21 @@ def _move_step(kind: StepKind, move: Move, params: dict[str, Any]) -> StepDraft:
     return StepDraft(kind, target, params, move.order, move.wave)
 
 
-def _params_of_moves(plan: Plan, picture: Snapshot, owned: str, form: str) -> dict[int, dict[str, Any]]:
-    """By order. form: see `draft_steps`."""
+def _params_of_moves(
+    plan: Plan, picture: Snapshot, owned: str, form: str, tainted: Mapping[str, str]
+) -> dict[int, dict[str, Any]]:
+    """By order. form: see `draft_steps`. tainted: targets that are kept by a taint."""
     steered = {"form": form} if form else {}
     moves = {move.order: _move_params(move, picture, owned) | steered for move in plan.moves}
     for waiver in plan.waivers:
         for params in moves.values():
             if params["uid"] == waiver.pod_uid:
                 params["waived"] = list(waiver.protections)
+    for params in moves.values():
+        if params["target"] in tainted:
+            params["taint"] = owned
     _steer_together(plan, moves, owned)
+    _pin_when_made(moves, picture)
     return moves
 
 
@@ -191,6 +194,20 @@ def _steer_together(plan: Plan, moves: Mapping[int, dict[str, Any]], owned: str)
             steering = names.steering_name(owned, move.order)
         runs[key] = (move.wave, steering)
         params["steering"], params["webhook"] = steering, names.webhook_name(steering)
+
+
+def _pin_when_made(moves: Mapping[int, dict[str, Any]], picture: Snapshot) -> None:
+    """Where all moves that are steered together go to one node, and a taint keeps it, the webhook's own
+    answer pins the replacement and lets it in: whichever move it is for, nothing is left to be told apart."""
+    together: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for params in moves.values():
+        together[params["steering"]].append(params)
+    for group in together.values():
+        first = group[0]
+        is_one = len({params["target"] for params in group}) == 1 and "taint" in first
+        if is_one and first.get("form", "webhook") == "webhook":
+            for params in group:
+                params["pins_to"] = picture.nodes[params["target"]].hostname
 
 
 def _gang_needs(pod: Pod, picture: Snapshot) -> int:

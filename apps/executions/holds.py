@@ -16,7 +16,7 @@ from apps.executions.models import Step
 from apps.executions.objects import console_namespace, hold_class, hold_pod, nomination
 from apps.executions.sightings import is_leaving, label, node_of, nominated, uid
 from apps.kube.errors import AlreadyExists
-from apps.kube.gateway import NAMESPACES, PODS, PRIORITY_CLASSES
+from apps.kube.gateway import NAMESPACES, NODES, PODS, PRIORITY_CLASSES
 
 Json = dict[str, Any]
 
@@ -118,6 +118,16 @@ def send_hold_effect(context: Context, step: Step, decision: Decision) -> bool:
     except AlreadyExists:
         pass  # a look before this effect, an object after it: somebody made the same thing
     return True
+
+
+def unique_hostname(context: Context, params: Json) -> str:
+    """The target's hostname label, proven to be no other node's; "" where it is not."""
+    target = context.gateway.get_object(NODES, params["target"])
+    hostname = label(target, names.HOSTNAME) if target is not None else ""
+    if not hostname or uid(target) != params["target_uid"]:
+        return ""
+    same = context.gateway.list_objects(NODES, label_selector=f"{names.HOSTNAME}={hostname}")
+    return hostname if [uid(node) for node in same] == [params["target_uid"]] else ""
 
 
 def delete_hold(context: Context, hold: Json) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from apps.executions import names
 from apps.executions.sightings import (
     created,
     has_failed,
@@ -71,6 +72,12 @@ def find_strangers(marked: Iterable[Json], *, kept: Collection[str], spared: int
     many, the oldest, are left to moves of the same owner that have none yet."""
     waiting = [pod for pod in marked if is_gated(pod) and uid(pod) not in kept]
     return tuple(sorted(waiting, key=lambda pod: (created(pod), uid(pod)))[spared:])
+
+
+def is_pinned(pod: Json, *, sent: Collection[str], pins_to: str) -> bool:
+    """By our patch, or by the webhook when it was made. sent: effects that went out for it."""
+    hostname = (pod["spec"].get("nodeSelector") or {}).get(names.HOSTNAME)
+    return bool(hostname) and ("pin" in sent or hostname == pins_to)
 
 
 def _by_uid(pods: Iterable[Json], wanted: str) -> Json | None:

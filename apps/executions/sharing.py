@@ -60,7 +60,12 @@ def find_lost(context: Context, step: Step, pods: Iterable[Json]) -> Steering | 
     if not taken:
         return None
     chosen = {_chosen(other) for other in _in_flight(context, step)} - {""}
-    waiting = {uid(pod) for pod in pods if migration(pod) == step.params["steering"] and is_gated(pod)}
+    marked = [pod for pod in pods if migration(pod) == step.params["steering"]]
+    if step.params.get("pins_to"):  # none of them waits behind a gate
+        known = {_chosen(other) for other in _awaiting(context)}
+        waiting = {uid(pod) for pod in marked} - known
+    else:
+        waiting = {uid(pod) for pod in marked if is_gated(pod)}
     return taken[0] if len(taken) > len(chosen | waiting) else None
 
 

@@ -1,4 +1,4 @@
-"""The steering webhook: the API server asks it about new pods, it gates exactly one per steering.
+"""The steering webhook: the API server asks it about new pods, it gates (or pins) one per eviction.
 
 A small asyncio server of its own, so that it answers within milliseconds whatever the pages do. The rows are
 read in threads and with a deadline; past it, or on any error, the pod is let through unchanged.
@@ -18,7 +18,7 @@ from aiohttp.web_protocol import RequestPayloadError
 from django.db import close_old_connections
 
 from apps.executions.admissions import take_steering
-from apps.scheduling.admission import NewPod, answer, gate_patch, read_new_pod, review_uid
+from apps.scheduling.admission import NewPod, Taken, answer, patch_for, read_new_pod, review_uid
 
 log = structlog.get_logger(__name__)
 DATABASE_SECONDS = 1.0
@@ -54,14 +54,14 @@ async def review_pod(request: web.Request) -> web.Response:
     except (ValueError, RecursionError, RequestPayloadError):
         return web.json_response({"message": "the body is not an AdmissionReview in JSON"}, status=400)
     uid, pod = review_uid(review), read_new_pod(review)
-    steering = "" if pod is None else await _take(request, pod)
-    if pod is None or not steering:
+    taken = None if pod is None else await _take(request, pod)
+    if pod is None or taken is None:
         return web.json_response(answer(uid))
-    return web.json_response(answer(uid, gate_patch(pod, steering)))
+    return web.json_response(answer(uid, patch_for(pod, taken)))
 
 
-async def _take(request: web.Request, pod: NewPod) -> str:
-    """Name of the steering that takes this pod, "" if none does or nobody can tell in time."""
+async def _take(request: web.Request, pod: NewPod) -> Taken | None:
+    """The admission that this pod takes, None if there is none or nobody can tell in time."""
     name, secret = request.match_info["name"], request.match_info["secret"]
     loop = asyncio.get_running_loop()
     asked = loop.run_in_executor(request.app[_threads], _take_in_thread, name, secret, pod)
@@ -72,10 +72,10 @@ async def _take(request: web.Request, pod: NewPod) -> str:
     except Exception as error:
         # Whatever it is (the database is away, a name that it cannot keep): the pod must not wait for us.
         log.warning("a new pod was let through", steering=name, error=type(error).__name__)
-    return ""
+    return None
 
 
-def _take_in_thread(name: str, secret: str, pod: NewPod) -> str:
+def _take_in_thread(name: str, secret: str, pod: NewPod) -> Taken | None:
     try:
         taken = take_steering(
             name=name,
@@ -86,7 +86,10 @@ def _take_in_thread(name: str, secret: str, pod: NewPod) -> str:
         )
     finally:
         close_old_connections()
-    return taken.name if taken is not None else ""
+    if taken is None:
+        return None
+    params = taken.step.params
+    return Taken(taken.name, params.get("pins_to", ""), params.get("taint", ""))
 
 
 async def _stop_threads(app: web.Application) -> None:

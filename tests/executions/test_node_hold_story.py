@@ -1,7 +1,7 @@
 """Moves of one owner to one node, over HTTP: one steering, one taint, and whoever ranks higher stays out.
 
-Workers are killed at every boundary of what is shared: the taint, the patch that lets a replacement in, and
-the configuration that steers all of them.
+Workers are killed at every boundary of what is shared: the taint, and the configuration that steers all
+moves. The webhook pins each replacement when it is made, so an eviction is all that is sent for a move.
 """
 
 import json
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(600)]
 SHARED = {
     "hold_node/intent/taint_target",
     "steer/intent/create_webhook",
-    "await_replacement/intent/pin",
+    "evict_pod/intent/evict",
     "release/intent/delete_webhook",
     "release_node/intent/untaint_target",
 }
@@ -94,7 +94,7 @@ def test_a_worker_killed_at_what_moves_share_leaves_the_same_end_and_nobody_gets
     landed = Step.objects.filter(execution=execution, kind=StepKind.AWAIT_REPLACEMENT)
     assert {step.state for step in landed} == {StepState.VERIFIED}
     assert {step.observed["seen"]["landed_on"] for step in landed} == {"node-b"}
-    assert not stage.requests("PATCH", "/status"), "a taint needs no nomination"
+    assert not stage.requests("PATCH", "/pods/"), "neither a nomination nor a pin is sent"
     assert not stage.requests("POST", "/namespaces/gpu-defrag/pods")
     assert stage.traces() == []
     assert not Claim.objects.exists()

@@ -130,6 +130,29 @@ def test_a_gated_replacement_is_pinned_and_let_in_by_its_one_patch_without_a_nom
     assert [(one["key"], one.get("value")) for one in spec["tolerations"]] == [("x", None), (HELD, VALUE)]
 
 
+def test_the_webhook_pins_only_where_all_that_is_steered_together_goes_to_one_kept_node():
+    plan, seen = two_moves()
+    shared = {uid: replace(one, workload="rs-lora") for uid, one in seen.pods.items() if "lora" in uid}
+    seen = replace(seen, pods={**seen.pods, **shared})
+    pins = lambda **form: {d.params.get("pins_to") for d in draft_steps(plan, seen, owned=VALUE, **form)}  # noqa: E731
+    assert pins() - {None} == {"node-b"}
+    assert pins(form="parameter") == {None}
+    apart = replace(plan, moves=(plan.moves[0], replace(plan.moves[1], target="node-c")))
+    assert {d.params.get("pins_to") for d in draft_steps(apart, seen, owned=VALUE)} == {None}
+
+
+def test_what_the_webhook_pinned_is_evicted_once_where_its_room_was_taken():
+    found = things.pod(
+        "lora-2",
+        steering="steer-7-1",
+        spec={"nodeSelector": {HOSTNAME: "node-b"}, "tolerations": [{"key": HELD, "value": VALUE}]},
+    )
+    facts = await_replacement.Facts(Found(found, by_gate=True), NOW, no_room="target node-b is full")
+    wait = step(StepKind.AWAIT_REPLACEMENT, taint=VALUE, pins_to="node-b")
+    assert await_replacement.decide(wait, facts, late=False).verdict == Verdict.WAIT
+    assert await_replacement.decide(wait, facts, late=True).effect == "evict_replacement"
+
+
 def test_a_replacement_that_came_ungated_is_let_onto_the_closed_target():
     assert awaiting(things.pod("lora-2")).effect == "let_in"
 

@@ -23,6 +23,7 @@ from tests.executions.real_cluster import (
     apply_manifests,
     clear,
     delete_manifests,
+    exists,
     furnish,
     make_stranger,
     pods,
@@ -70,6 +71,12 @@ def check_that_the_gang_has_its_nodes(stage, plane, plan, before):
 GROWN = {"metadata": {"name": "gpu-9", "annotations": {"sim.gpu.internal/hardware": "a100-sxm4-80gb:6"}}}
 
 
+def is_room_kept(execution):
+    """By paper or by a taint."""
+    by_paper = has_sent(execution, StepKind.HOLD_TARGET, "create_hold")
+    return by_paper or has_sent(execution, StepKind.HOLD_NODE, "taint_target")
+
+
 def are_holds_standing(execution):
     return has_sent(execution, StepKind.STEER, "create_webhook")
 
@@ -102,7 +109,7 @@ def test_the_standing_policy_steers_and_strangers_of_the_same_owner_go_at_once_u
     before = {pod["metadata"]["uid"] for pod in pods(control_plane)}
     execution, plan = real_stage.start()
     steered = Step.objects.filter(execution=execution, kind=StepKind.STEER, state=StepState.VERIFIED)
-    carry_until(execution, lambda: has_sent(execution, StepKind.HOLD_TARGET, "create_hold"))
+    carry_until(execution, lambda: is_room_kept(execution))
     control_plane.ask("PATCH", f"{BUDGETS}/web", {"spec": {"maxUnavailable": 0}})
     carry_until(execution, steered.filter(params__pod__startswith=f"{NAMESPACE}/web-").exists)
     assert {step.params["form"] for step in steered} == {"parameter"}
@@ -192,7 +199,7 @@ def test_a_closed_budget_and_a_writer_in_conflict_only_cost_time(real_stage, con
     finally:
         stop.set()
         thread.join()
-    carry_until(execution, lambda: has_sent(execution, StepKind.HOLD_TARGET, "create_hold"))
+    carry_until(execution, lambda: is_room_kept(execution))
     control_plane.ask("PATCH", f"{BUDGETS}/web", {"spec": {"maxUnavailable": 0}})
     blocked = Step.objects.filter(execution=execution, kind=StepKind.EVICT_POD, state=StepState.BLOCKED)
     carry_until(execution, blocked.exists)
@@ -236,21 +243,51 @@ def test_strangers_of_the_same_rank_get_nothing_that_was_kept(real_stage, contro
     check_that_the_gang_has_its_nodes(real_stage, control_plane, plan, before)
 
 
+def make_urgent_class(plane):
+    path = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    if not exists(plane, f"{path}/urgent"):
+        plane.ask("POST", path, {"metadata": {"name": "urgent"}, "value": 1000, "preemptionPolicy": "Never"})
+
+
+def test_a_higher_rank_is_kept_out_by_the_taint_and_the_moved_pods_land(
+    real_stage,
+    control_plane,  # noqa: F811
+):
+    """All the room of each target is wanted by a pod of a higher rank from the moment it is kept."""
+    before = {pod["metadata"]["uid"] for pod in pods(control_plane)}
+    execution, plan = real_stage.start()
+    carry_until(execution, lambda: is_room_kept(execution))
+    kept = Step.objects.filter(execution=execution, kind=StepKind.HOLD_NODE)
+    assert {step.params["node"] for step in kept} == {move.target for move in plan.moves}
+    carry_until(execution, lambda: {step.state for step in kept.all()} == {StepState.VERIFIED})
+    make_urgent_class(control_plane)
+    for number, gpus in ((3, 4), (4, 6)):
+        where = {"kubernetes.io/hostname": f"gpu-{number}"}
+        make_stranger(
+            control_plane, f"urgent-{number}", gpus=gpus, priorityClassName="urgent", nodeSelector=where
+        )
+    carry(execution, seconds=150)
+    assert execution.state == ExecutionState.SUCCEEDED, real_stage.told(execution)
+    assert not [pod for pod in strangers(control_plane) if pod["spec"].get("nodeName")]
+    check_that_the_gang_has_its_nodes(real_stage, control_plane, plan, before)
+
+
 def test_a_higher_rank_that_takes_the_room_and_a_pod_that_was_replaced(
     real_stage,
     control_plane,  # noqa: F811
     settings,
 ):
-    """Both end in a state that says why, and nobody is evicted for a room that is not there."""
+    """Both end in a state that says why, and nobody is evicted for a room that is not there. Whoever
+    tolerates everything is kept out by no taint either."""
     settings.EXECUTION_STEP_SECONDS = 15
     before = {pod["metadata"]["uid"] for pod in pods(control_plane)}
     execution, plan = real_stage.start()
     carry_until(execution, lambda: are_holds_standing(execution))
-    urgent = {"metadata": {"name": "urgent"}, "value": 1000, "preemptionPolicy": "Never"}
-    control_plane.ask("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", urgent)
+    make_urgent_class(control_plane)
     for number, gpus in ((3, 4), (4, 6)):
         where = {"kubernetes.io/hostname": f"gpu-{number}"}
         spec = {"priorityClassName": "urgent", "nodeSelector": where}
+        spec["tolerations"] = [{"operator": "Exists"}]
         make_stranger(control_plane, f"urgent-{number}", gpus=gpus, **spec)
     wait_until(lambda: all(pod["spec"].get("nodeName") for pod in strangers(control_plane)), seconds=30)
     carry(execution, seconds=100)

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from apps.scheduling.admission import answer, gate_patch, read_new_pod, review_uid
+from apps.scheduling.admission import Taken, answer, gate_patch, patch_for, read_new_pod, review_uid
 
 OWNER = {"uid": "uid-rs", "controller": True, "kind": "ReplicaSet", "name": "lora"}
 
@@ -48,6 +48,25 @@ def test_the_patch_adds_gate_and_mark_beside_what_is_there(gates, annotations):
     assert patched["spec"]["schedulingGates"] == [*(gates or []), {"name": "defrag.gpu.internal/steer"}]
     marks = {**(annotations or {}), "defrag.gpu.internal/migration": "steer-7-1"}
     assert patched["metadata"]["annotations"] == marks
+
+
+@pytest.mark.parametrize("spec", [{}, {"nodeSelector": {"zone": "a"}, "tolerations": [{"key": "x"}]}])
+def test_a_pod_for_a_kept_node_is_pinned_and_let_in_at_once_and_not_gated(spec):
+    found = review(spec=spec)
+    patch = patch_for(read_new_pod(found), Taken("steer-7-1", "node-b", "7-ab"))
+    patched = apply_patch(found["request"]["object"], patch)
+    selector = {"zone": "a"} if spec else {}
+    assert patched["spec"]["nodeSelector"] == {**selector, "kubernetes.io/hostname": "node-b"}
+    assert [one.get("value") for one in patched["spec"]["tolerations"]][-1] == "7-ab"
+    assert len(patched["spec"]["tolerations"]) == (2 if selector else 1)
+    assert patched["metadata"]["annotations"] == {"defrag.gpu.internal/migration": "steer-7-1"}
+    assert "schedulingGates" not in patched["spec"]
+
+
+def test_a_pod_that_names_its_host_itself_is_gated_and_never_pinned_elsewhere():
+    found = review(spec={"nodeSelector": {"kubernetes.io/hostname": "node-c"}})
+    patch = patch_for(read_new_pod(found), Taken("steer-7-1", "node-b", "7-ab"))
+    assert [change["path"] for change in patch] == ["/spec/schedulingGates", "/metadata/annotations"]
 
 
 @pytest.mark.parametrize(

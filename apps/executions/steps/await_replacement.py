@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from apps.executions import names
 from apps.executions.admissions import open_again
 from apps.executions.context import Context
 from apps.executions.decisions import Decision, act, done, moot, stop, wait, wait_long
-from apps.executions.holds import delete_hold, look_at_hold, why_still_kept
+from apps.executions.holds import delete_hold, look_at_hold, unique_hostname, why_still_kept
 from apps.executions.models import Steering, Step
 from apps.executions.objects import nomination, pin_and_ungate, tolerates_held, toleration_patch, ungate
-from apps.executions.replacements import Found, find_replacement
+from apps.executions.replacements import Found, find_replacement, is_pinned
 from apps.executions.sharing import find_lost, marks_of, spared_for_others, taken_by_others
 from apps.executions.sightings import (
     devices,
@@ -28,7 +27,6 @@ from apps.executions.sightings import (
     is_gated,
     is_leaving,
     is_ready,
-    label,
     moment,
     name,
     node_of,
@@ -88,7 +86,7 @@ def observe(context: Context, step: Step) -> Facts:
         _own_hold(context, params),
         find_lost(context, step, pods) if found.pod is None else None,
         all(uid(pod) != params["uid"] or is_finished(pod) for pod in pods),
-        _unique_hostname(context, params) if waits else "",
+        unique_hostname(context, params) if waits else "",
         _no_room(context, params) if waits and found.pod and not is_gated(found.pod) else "",
         bool(evicted.get("finished")),
         bool(evicted.get("left_by_itself")),
@@ -161,8 +159,8 @@ def _decide_unbound(step: Step, facts: Facts, pod: Json, late: bool) -> Decision
     if gated:
         words = f"pin {name(pod)} to {target} and let it go"
         return act("pin", words, seen=seen if kept else None, pod=pod, hostname=facts.hostname)
-    is_pinned = (pod["spec"].get("nodeSelector") or {}).get(names.HOSTNAME) and "pin" in _sent(step)
-    if late and is_pinned and facts.no_room and "evict_replacement" not in _sent(step):
+    pinned = is_pinned(pod, sent=_sent(step), pins_to=step.params.get("pins_to", ""))
+    if late and pinned and facts.no_room and "evict_replacement" not in _sent(step):
         return act(
             "evict_replacement",
             f"{facts.no_room}: {name(pod)} is pinned there, so its owner makes a free one",
@@ -245,7 +243,11 @@ def _asks_for_the_same(pod: Json, params: Json) -> bool:
 
 def _was_freed_by_others(step: Step, facts: Facts) -> bool:
     """By the gate watchdog: it carries our mark, and neither pin nor release of ours went out."""
-    return facts.found.by_gate and not {"pin", "free_pod"} & set(_sent(step))
+    pod = facts.found.pod
+    is_ours = bool({"pin", "free_pod"} & set(_sent(step))) or (
+        pod is not None and is_pinned(pod, sent=_sent(step), pins_to=step.params.get("pins_to", ""))
+    )
+    return facts.found.by_gate and not is_ours
 
 
 def _why_elsewhere(step: Step, facts: Facts) -> str:
@@ -290,16 +292,6 @@ def _own_hold(context: Context, params: Json) -> Json | None:
         return None
     facts = look_at_hold(context, params)
     return facts.hold if facts.is_ours else None
-
-
-def _unique_hostname(context: Context, params: Json) -> str:
-    """The target's hostname label, proven to be no other node's."""
-    target = context.gateway.get_object(NODES, params["target"])
-    hostname = label(target, names.HOSTNAME) if target is not None else ""
-    if not hostname or uid(target) != params["target_uid"]:
-        return ""
-    same = context.gateway.list_objects(NODES, label_selector=f"{names.HOSTNAME}={hostname}")
-    return hostname if [uid(node) for node in same] == [params["target_uid"]] else ""
 
 
 def _no_room(context: Context, params: Json) -> str:

@@ -15,7 +15,13 @@ from apps.executions.admissions import open_again
 from apps.executions.approved_pods import what_changed
 from apps.executions.context import Context
 from apps.executions.decisions import Decision, act, blocked, done, moot, stop, wait
-from apps.executions.holds import HoldFacts, look_at_hold, repair_hold, send_hold_effect
+from apps.executions.holds import (
+    HoldFacts,
+    look_at_hold,
+    repair_hold,
+    send_hold_effect,
+    unique_hostname,
+)
 from apps.executions.models import Steering, Step
 from apps.executions.objects import ungate
 from apps.executions.room import look_at_all_rooms, look_at_room, promised_by_taint
@@ -62,12 +68,11 @@ def observe(context: Context, step: Step) -> Facts:
     since = steered_since(context, step)
     kept = params.get("taint", "")
     target = gateway.get_object(NODES, params["target"]) if kept else None
-    away = promised_by_taint(context, step) if kept else ()
     return Facts(
         pod,
         None if kept else look_at_hold(context, params),
         sorted(siblings),
-        look_at_room(context, params, away=away) or look_at_all_rooms(context),
+        _look_for_room(context, step),
         (context.now - since).total_seconds() if since else 0.0,
         0.0 if form == Form.BEST_EFFORT else context.place.settle_seconds,
         form == Form.BEST_EFFORT or release.find_configuration(context, params) is not None,
@@ -76,6 +81,14 @@ def observe(context: Context, step: Step) -> Facts:
         find_stolen(context, step),
         not kept or (target is not None and hold_node.is_tainted(target, kept)),
     )
+
+
+def _look_for_room(context: Context, step: Step) -> str:
+    params = step.params
+    if params.get("pins_to") and unique_hostname(context, params) != params["pins_to"]:
+        return f"target {params['target']} has no hostname label of its own any more, as it had at the start"
+    away = promised_by_taint(context, step) if params.get("taint") else ()
+    return look_at_room(context, params, away=away) or look_at_all_rooms(context)
 
 
 def _look_at_source(context: Context, params: Json) -> str:
