@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('executions', '0017_shared_steering'),
+        ('executions', '0018_shared_steering'),
     ]
 
     operations = [
