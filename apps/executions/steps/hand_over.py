@@ -114,7 +114,7 @@ def _decide_open(step: Step, facts: Facts, node: Json) -> Decision:
     if is_placed:
         return done(f"{params['display']} has its nodes", bound=facts.bound)
     if "untaint" in sent:
-        # Given up at the deadline; a person had it looked at again. Others may have come: it is not shut anew.
+        # Given up at the deadline, and a person looks again. Others may have come: it is not shut anew.
         return wait(f"{params['node']} is open to anybody; waiting to see {params['display']} bound")
     if not seen.get("kept"):
         return act("taint", f"keep {params['node']} for {params['display']}", node=node)
