@@ -114,10 +114,10 @@ OF_STEPS = (
     ),
     Cause(
         "steering-gone",
-        "What steers the replacement was deleted",
+        "What steers the replacement was deleted or changed",
         "Without it the replacement could land anywhere. The pod was not evicted.",
-        "Find out who deletes it (GitOps, a cleaner), then resume; or cancel.",
-        AGAIN,
+        "Find out who does that (GitOps, a cleaner). Cancel, then ask for a new plan: it is not made anew.",
+        GIVE_UP,
     ),
     Cause(
         "checkpoint-silent",

@@ -48,9 +48,7 @@ def test_a_hold_asks_for_what_the_pod_asks_for_and_fits_nowhere():
 
 
 def evict_facts(**changes):
-    facts = evict_pod.Facts(
-        pod(on="node-a"), GOOD_HOLD, ["uid-lora-1"], steered_for=9.0, settle_seconds=0.5, has_gate=True
-    )
+    facts = evict_pod.Facts(pod(on="node-a"), GOOD_HOLD, ["uid-lora-1"], steered_for=9.0, settle_seconds=0.5)
     return replace(facts, **changes)
 
 
@@ -139,7 +137,7 @@ def test_an_eviction_is_sent_when_everything_stands_and_remembers_the_siblings()
         ({"hold": HoldFacts(hold(nominated=""), "7")}, "nominate_hold"),
         ({"hold": HoldFacts(None, "7")}, "create_hold"),
         ({"no_room": "target node-b is not Ready"}, Verdict.BLOCKED),
-        ({"has_gate": False}, Verdict.STOP),
+        ({"no_gate": "It is gone."}, Verdict.STOP),
         ({"steered_for": 0.1}, Verdict.WAIT),
         ({"pod": pod(on="node-c")}, Verdict.STOP),
         ({"pod": pod(on="node-a", owner="another")}, Verdict.STOP),

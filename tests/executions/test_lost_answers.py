@@ -6,6 +6,7 @@ Every effect of every step has a row here; what is sent, and killed in between, 
 import re
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +15,7 @@ from apps.executions import holds, mig_naming, mig_restoring, names, objects
 from apps.executions.holds import HoldFacts
 from apps.executions.models import Steering
 from apps.executions.names import CHECKPOINT, CHECKPOINT_REQUESTED, HOSTNAME
-from apps.executions.objects import held_taint, steering_parameter
+from apps.executions.objects import held_taint, steering_parameter, steering_webhook
 from apps.executions.replacements import Found, find_replacement
 from apps.executions.states import StepKind
 from apps.executions.steps import (
@@ -75,18 +76,20 @@ def released(**facts):
 
 
 def steered(found, **params):
-    wanted = steering_parameter({**PARAMS, **params}, owned="7", deadline="")["spec"]
-    traces = release.Facts(found, None, None)
-    return forward(
-        steer, StepKind.STEER, steer.Facts(found, "https://x", "7", traces, wanted, True), **params
+    place = SimpleNamespace(steering_url="https://x", ca_bundle="ca")
+    known = {**PARAMS, **params}
+    is_as_made = found is not None and steer.is_as_made(
+        SimpleNamespace(owned="7", place=place), known, found, "https://x"
     )
+    traces = release.Facts(found, None, None)
+    return forward(steer, StepKind.STEER, steer.Facts(found, "https://x", traces, is_as_made, True), **params)
 
 
 def ours(**more):
     return {"metadata": {"name": "x", "uid": "u", "labels": {names.OWNED: "7"}}, **more}
 
 
-CALLED = ours(webhooks=[{"clientConfig": {"url": "https://x"}}])
+CALLED = ours(webhooks=steering_webhook(PARAMS, owned="7", address="https://x", ca_bundle="ca")["webhooks"])
 PARAMETER = {"form": "parameter"}
 SPEC = steering_parameter({**PARAMS, **PARAMETER}, owned="7", deadline="")["spec"]
 GATED = pod("lora-2", gated=True, steering="steer-7-1", nominated="node-b")

@@ -1,6 +1,7 @@
 """What others did to objects of ours: finalizers put on, our label or note taken off, nonsense written in."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -8,14 +9,15 @@ from apps.executions import services
 from apps.executions.decisions import Verdict
 from apps.executions.holds import HoldFacts
 from apps.executions.models import Step
+from apps.executions.objects import steering_webhook
 from apps.executions.replacements import Found
 from apps.executions.states import ExecutionState, StepKind
-from apps.executions.steps import await_replacement, cordon_node, hold_target, release
+from apps.executions.steps import await_replacement, cordon_node, hold_target, release, steer
 from apps.executions.stops import list_stops
 from tests.executions.test_decisions_moves import NOW
 from tests.executions.test_decisions_nodes import OURS, decide_cordon
 from tests.executions.test_stories import carry, carry_until
-from tests.executions.things import hold, node, pod, step
+from tests.executions.things import PARAMS, hold, node, pod, step
 
 State = ExecutionState
 OWNED, NOTE = "defrag.gpu.internal/owned", "defrag.gpu.internal/cordon"
@@ -66,7 +68,7 @@ def test_a_hold_that_does_not_go_is_told_where_it_keeps_the_replacement_away():
 def test_what_others_did_to_our_objects_is_told_and_nothing_is_claimed_that_is_not_so(stage, settings):
     settings.EXECUTION_STEP_SECONDS = 3
     execution, _ = stage.start()
-    carry_until(execution, lambda: _has_held_all(execution))
+    carry_until(execution, lambda: _are_verified(execution, StepKind.HOLD_TARGET))
     kept, lost, *_ = [Step.objects.filter(execution=execution, kind=StepKind.HOLD_TARGET)[n] for n in (0, 1)]
     cordoned = Step.objects.filter(execution=execution, kind=StepKind.CORDON_NODE).first().params["node"]
     ask = stage.simulated.ask
@@ -89,6 +91,44 @@ def test_what_others_did_to_our_objects_is_told_and_nothing_is_claimed_that_is_n
     assert stage.traces() == [f"hold {lost.params['hold']}", f"cordon {cordoned}"]
 
 
-def _has_held_all(execution):
-    holds = Step.objects.filter(execution=execution, kind=StepKind.HOLD_TARGET)
-    return holds.exists() and all(one.state == "verified" for one in holds)
+def _are_verified(execution, kind):
+    found = Step.objects.filter(execution=execution, kind=kind)
+    return found.exists() and all(one.state == "verified" for one in found)
+
+
+def _is_steered(execution):
+    """The first move is about to be evicted; later ones are steered only then."""
+    return Step.objects.filter(execution=execution, kind=StepKind.STEER, state="verified").exists()
+
+
+HOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+CHANGES = [
+    lambda hook: hook["clientConfig"].update(url="https://127.0.0.1:9/x"),
+    lambda hook: hook.update(objectSelector={"matchLabels": {"nobody": "has"}}),
+    lambda hook: hook.update(matchConditions=[]),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_decides_whose_pods_are_gated_is_compared_and_what_a_server_adds_is_not(change):
+    place = SimpleNamespace(steering_url="https://x", ca_bundle="ca")
+    context = SimpleNamespace(owned="7", place=place)
+    found = steering_webhook(PARAMS, owned="7", address="https://x/a", ca_bundle="ca")
+    found["webhooks"][0] |= {"matchPolicy": "Equivalent", "objectSelector": {}}
+    assert steer.is_as_made(context, PARAMS, found, "https://x/a")
+    change(found["webhooks"][0])
+    assert not steer.is_as_made(context, PARAMS, found, "https://x/a")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nothing_is_evicted_once_somebody_changed_whom_the_api_server_asks(stage):
+    execution, _ = stage.start()
+    carry_until(execution, lambda: _is_steered(execution))
+    ask = stage.simulated.ask
+    for found in ask("GET", HOOKS)["items"]:
+        CHANGES[0](found["webhooks"][0])
+        ask("PATCH", f"{HOOKS}/{found['metadata']['name']}", {"webhooks": found["webhooks"]})
+    assert carry(execution).state == State.NEEDS_HUMAN, stage.told(execution)
+    assert execution.cause == "steering-gone"
+    assert "was changed by somebody" in execution.state_reason
+    assert not [call for call in stage.requests("POST", "/eviction") if "dryRun" not in call["query"]]

@@ -29,7 +29,7 @@ from apps.executions.sharing import find_gated, find_stolen, steered_since
 from apps.executions.sightings import is_finished, is_leaving, name, owner_uid, uid
 from apps.executions.states import StepKind
 from apps.executions.steering_forms import Form, form_of
-from apps.executions.steps import cordon_node, hold_node, release
+from apps.executions.steps import cordon_node, hold_node, steer
 from apps.kube.gateway import NODES, PODS
 
 Json = dict[str, Any]
@@ -41,6 +41,7 @@ class Facts:
     no_room: why the target cannot take it beside all that it holds and is promised to; before the first
     eviction of the plan why any target of it cannot; "" if they can.
     source_changed: why the node that is being freed is no longer kept, "" if it is.
+    no_gate: what is wrong with what steers the replacement, "" if nothing.
     steered_for: seconds since the gate went into force. strangers: the owner's new pods that the gate caught
     before there was anything to replace. taken: a steering whose one admission such a pod took, None.
     is_kept: the taint that keeps the target stands, where it is kept so; hold is None then."""
@@ -51,7 +52,7 @@ class Facts:
     no_room: str = ""
     steered_for: float = 0.0
     settle_seconds: float = 0.0
-    has_gate: bool = True
+    no_gate: str = ""
     source_changed: str = ""
     strangers: tuple[Json, ...] = ()
     taken: Steering | None = None
@@ -75,7 +76,7 @@ def observe(context: Context, step: Step) -> Facts:
         _look_for_room(context, step),
         (context.now - since).total_seconds() if since else 0.0,
         0.0 if form == Form.BEST_EFFORT else context.place.settle_seconds,
-        form == Form.BEST_EFFORT or release.find_configuration(context, params) is not None,
+        steer.why_not_in_force(context, params),
         _look_at_source(context, params),
         find_gated(context, step, pods),
         find_stolen(context, step),
@@ -134,11 +135,10 @@ def _decide_against(step: Step, facts: Facts) -> Decision | None:
             "Cordon it again and resume once nobody new is on it, or cancel; this pod was not evicted.",
             cause="uncordoned",
         )
-    if not facts.has_gate:
-        what = "Steering object" if form_of(step.params) == Form.PARAMETER else "webhook configuration"
+    if facts.no_gate:
         return stop(
-            f"The {what} that steers the replacement is gone.",
-            "Find out who deletes it. Cancel, or resume to try again; this pod was not evicted.",
+            facts.no_gate,
+            "Find out who did that. Cancel and ask for a new plan; this pod was not evicted.",
             cause="steering-gone",
         )
     if not facts.is_kept:

@@ -51,8 +51,9 @@ def observe(context: Context, step: Step) -> Facts:
     named = find_configuration(context, params)
     paper = gateway.get_object(PODS, params["hold"], namespace=context.place.namespace)
     configuration, hold = _own(context, named), _own(context, paper)
+    is_strange = named is not None and configuration is None
     left = (
-        *([f"{_what(params)} {name(named)}"] if named is not None and configuration is None else []),
+        *([f"{kind_of_configuration(params)} {name(named or {})}"] if is_strange else []),
         *([tell_strange_hold(params)] if paper is not None and hold is None else []),
     )
     if step.kind == StepKind.RELEASE and is_needed_by_others(context, step):
@@ -82,7 +83,7 @@ def find_configuration(context: Context, params: Json) -> Json | None:
     return gateway.get_object(WEBHOOKS, names.webhook_name(params["steering"]))
 
 
-def _what(params: Json) -> str:
+def kind_of_configuration(params: Json) -> str:
     return "webhook configuration" if form_of(params) == Form.WEBHOOK else "Steering object"
 
 
@@ -93,7 +94,7 @@ def _own(context: Context, thing: Json | None) -> Json | None:
 def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
     if facts.configuration is not None:
         if is_leaving(facts.configuration):
-            what = f"{_what(step.params)} {name(facts.configuration)}"
+            what = f"{kind_of_configuration(step.params)} {name(facts.configuration)}"
             return wait_until_gone(what)
         is_webhook = form_of(step.params) == Form.WEBHOOK
         effect = "delete_webhook" if is_webhook else "delete_parameter"

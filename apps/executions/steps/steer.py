@@ -16,10 +16,10 @@ from typing import Any
 from apps.executions import names
 from apps.executions.context import Context
 from apps.executions.decisions import Decision, act, done, stop, wait
-from apps.executions.models import Step
+from apps.executions.models import Steering, Step
 from apps.executions.objects import proving_pod, steering_parameter, steering_webhook
 from apps.executions.sharing import steered_since
-from apps.executions.sightings import is_gated, label
+from apps.executions.sightings import is_gated, is_leaving, label
 from apps.executions.steering_forms import Form, form_of
 from apps.executions.steps import release
 from apps.kube.errors import AlreadyExists, KubeError
@@ -30,27 +30,57 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Facts:
-    """found: the object or configuration of our name. wanted: the spec that such an object is to have.
+    """found: the object or configuration of our name. address: of our webhook for it, "" without a row.
+    is_as_made: it is ours, and says what this step puts into it.
     is_proved: whether a pod made by dry run came back gated; looked for once the object is there."""
 
     found: Json | None
     address: str
-    owned: str
     traces: release.Facts
-    wanted: Json
+    is_as_made: bool = False
     is_proved: bool = False
 
 
 def observe(context: Context, step: Step) -> Facts:
     traces = release.observe(context, step)
     found = release.find_configuration(context, step.params)
-    wanted = steering_parameter(step.params, owned=context.owned, deadline="")["spec"]
-    is_ours = found is not None and label(found, names.OWNED) == context.owned
-    is_proved = form_of(step.params) == Form.PARAMETER and is_ours and _is_proved(context, step)
-    address = ""
-    if traces.steering is not None:
-        address = f"{context.place.steering_url}/steering/{traces.steering.name}/{traces.steering.secret}"
-    return Facts(found, address, context.owned, traces, wanted, is_proved)
+    address = _address(context, traces.steering)
+    is_made = found is not None and is_as_made(context, step.params, found, address)
+    is_proved = form_of(step.params) == Form.PARAMETER and is_made and _is_proved(context, step)
+    return Facts(found, address, traces, is_made, is_proved)
+
+
+def why_not_in_force(context: Context, params: Json) -> str:
+    """What is wrong with what steers a move's replacement, in a sentence; "" if it is there as it was made.
+    Reads the cluster."""
+    form = form_of(params)
+    if form == Form.BEST_EFFORT:
+        return ""
+    what = f"The {release.kind_of_configuration(params)} that steers the replacement"
+    found = release.find_configuration(context, params)
+    if found is None or is_leaving(found):
+        return f"{what} is gone."
+    row = Steering.objects.filter(name=params["steering"]).first()
+    if not is_as_made(context, params, found, _address(context, row)):
+        return f"{what} was changed by somebody: the replacement could land anywhere."
+    return ""
+
+
+def _address(context: Context, row: Steering | None) -> str:
+    return f"{context.place.steering_url}/steering/{row.name}/{row.secret}" if row is not None else ""
+
+
+def is_as_made(context: Context, params: Json, found: Json, address: str) -> bool:
+    """All that decides whose pods are gated, and by whom. What an API server adds by itself may be there."""
+    if label(found, names.OWNED) != context.owned:
+        return False
+    if form_of(params) == Form.PARAMETER:
+        return bool(found.get("spec") == steering_parameter(params, owned="", deadline="")["spec"])
+    made = steering_webhook(params, owned="", address=address, ca_bundle=context.place.ca_bundle)["webhooks"]
+    hooks = found.get("webhooks") or []
+    if len(hooks) != len(made) or hooks[0].get("objectSelector"):
+        return False
+    return {key: hooks[0].get(key) for key in made[0]} == made[0]
 
 
 def _is_proved(context: Context, step: Step) -> bool:
@@ -70,8 +100,7 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
     found = facts.found
     if found is None:
         return act("create_webhook", f"gate the next pod of {step.params['owner']}", address=facts.address)
-    called = [(hook.get("clientConfig") or {}).get("url") for hook in found.get("webhooks") or []]
-    if label(found, names.OWNED) != facts.owned or called != [facts.address]:
+    if not facts.is_as_made:
         return _stop_at_strange(f"webhook configuration named {names.webhook_name(step.params['steering'])}")
     return done("the next pod will be gated")
 
@@ -79,7 +108,7 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
 def _decide_parameter(step: Step, facts: Facts) -> Decision:
     if facts.found is None:
         return act("create_parameter", f"gate the next pods of {step.params['owner']}")
-    if label(facts.found, names.OWNED) != facts.owned or facts.found.get("spec") != facts.wanted:
+    if not facts.is_as_made:
         return _stop_at_strange(f"Steering object named {step.params['steering']}")
     if not facts.is_proved:
         return wait(
