@@ -21,7 +21,7 @@ from apps.accounts.idempotency import IDEMPOTENCY_KEY, once_per_key
 from apps.accounts.limits import Scope
 from apps.accounts.ordering import Ordering
 from apps.accounts.parameters import ROW, RowFilter, whole_number
-from apps.clusters.queries import cluster_for
+from apps.clusters.api import CLUSTER, cluster_asked
 from apps.executions import services
 from apps.executions.bundle import make_bundle
 from apps.executions.gpu_hours.telling import sum_hours
@@ -155,11 +155,11 @@ class ExecutionViewSet(ReadOnlyModelViewSet):
         page = self.paginate_queryset(steps_of(self._execution()).order_by("position")) or []
         return self.get_paginated_response(StepSerializer(page, many=True).data)
 
-    @extend_schema(parameters=[OpenApiParameter("cluster", required=True)], responses=GpuHoursTotalSerializer)
+    @extend_schema(parameters=[CLUSTER], responses=GpuHoursTotalSerializer)
     @action(detail=False, url_path="gpu-hours", filter_backends=[], pagination_class=None)
     def gpu_hours(self, request: Request) -> Response:
         """What the executions of a cluster's last 30 days cost and brought, beside what was predicted."""
-        place = cluster_for(request.user, request.query_params.get("cluster", ""))
+        place = cluster_asked(request)
         total = sum_hours(place)
         return Response(GpuHoursTotalSerializer({"cluster": place.name, **asdict(total)}).data)
 

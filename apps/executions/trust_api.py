@@ -75,12 +75,12 @@ class PreflightViewSet(OfClusters):
         return Response(_told(cluster), status=status.HTTP_202_ACCEPTED)
 
     @extend_schema(request=LeaveSafeModeSerializer, responses=PreflightSerializer)
-    @action(detail=True, methods=["post"])
+    @action(detail=True, methods=["post"], url_path="leave-safe-mode")
     def leave_safe_mode(self, request: Request, name: str) -> Response:
         """Go on although this database is older than the cluster. For its admins, in the browser, after
         seeing what the cluster carries that is not known here (409 if that has changed meanwhile)."""
-        wanted = checked(LeaveSafeModeSerializer, request)
         cluster = self.get_object()
+        wanted = checked(LeaveSafeModeSerializer, request)
         safe_mode.leave(actor=request.user, cluster=cluster, seen=wanted["seen"], reason=wanted["reason"])
         return Response(_told(cluster))
 

@@ -46,9 +46,14 @@ class SafeModeSerializer(serializers.Serializer):
 
 class LeaveSafeModeSerializer(StrictSerializer):
     seen = serializers.CharField(
-        max_length=40, help_text="`safe_mode.seen` of the list that you have looked at"
+        min_length=1,
+        max_length=40,
+        trim_whitespace=False,
+        help_text="`safe_mode.seen` of the list that you have looked at",
     )
-    reason = serializers.CharField(max_length=500, help_text="why it may go on, for the audit ledger")
+    reason = serializers.CharField(
+        allow_blank=True, default="", max_length=500, help_text="why it may go on, for the audit ledger"
+    )
 
 
 class PreflightSerializer(serializers.Serializer):

@@ -52,8 +52,10 @@ class WebhookViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, GenericVi
     @extend_schema(request=WebhookSwitchSerializer, responses=WebhookSerializer)
     def partial_update(self, request: Request, pk: str) -> Response:
         """Switch it off or on."""
-        wanted, row = checked(WebhookSwitchSerializer, request), self.get_object()
-        services.switch_webhook(actor=request.user, webhook=row, is_active=wanted["is_active"])
+        row = self.get_object()
+        wanted = checked(WebhookSwitchSerializer, request, partial=True)
+        if "is_active" in wanted:
+            services.switch_webhook(actor=request.user, webhook=row, is_active=wanted["is_active"])
         return Response(WebhookSerializer(self.get_object()).data)
 
     @extend_schema(responses={204: None})

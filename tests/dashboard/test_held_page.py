@@ -52,11 +52,12 @@ def test_what_was_found_is_shown_as_text_with_age_owner_and_deadline(cluster, pi
 
 def test_a_look_is_due_when_it_is_asked_for_or_old(cluster):
     assert looking.due_clusters() == [cluster.pk]
-    row = ClusterHoldings.objects.create(cluster=cluster, tried_at=NOW)
+    now = datetime.now(UTC)
+    row = ClusterHoldings.objects.create(cluster=cluster, tried_at=now)
     assert looking.due_clusters() == []
     log_in(make_person("o.per", "operator", cluster=cluster)).post(f"{PAGE}look/")
     assert looking.due_clusters() == [cluster.pk]
-    ClusterHoldings.objects.filter(pk=row.pk).update(tried_at=NOW - timedelta(seconds=301))
+    ClusterHoldings.objects.filter(pk=row.pk).update(tried_at=now - timedelta(seconds=301))
     assert looking.due_clusters() == [cluster.pk]
 
 

@@ -25,6 +25,7 @@ from tests.executions.test_stories import carry, has_sent
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(600)]
 CONFIG = "nvidia.com/mig.config"
+PRESSED_AT = ("reconfigure_mig/issued/relabel", "reconfigure_mig/waiting")
 
 
 @pytest.mark.parametrize("stop", ["", "roll_back"])
@@ -39,7 +40,8 @@ def test_a_worker_killed_everywhere_sets_each_label_once(stage_with, webhook, st
     def on_boundary(boundary):
         if not boundary.startswith("reconfigure_mig/"):
             killer.met |= {(boundary, "before"), (boundary, "after")}
-        if stop and boundary == "reconfigure_mig/issued/relabel" and not pressed:
+        # A worker that was killed after its request may find the node cut already: then it only waits.
+        if stop and boundary.startswith(PRESSED_AT) and not pressed:
             pressed.append(boundary)
             waiting.append(boundary)
 

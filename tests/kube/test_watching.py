@@ -130,7 +130,7 @@ def test_no_permission_for_one_kind_leaves_the_rest(new_api_server, watching):
     api = new_api_server(extra_tokens={"reader-token": reader})
     api.seed(node())
     watch = watching(api.gateway(token="reader-token"))
-    wait_until(lambda: watch.is_ready)
+    wait_until(lambda: watch.is_ready and watch.fresh_at() is not None)
     assert names(watch, NODES) == ["node-a"]
     assert BUDGETS not in watch.objects()
     ((kind, sentence),) = watch.problems()
