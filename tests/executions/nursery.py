@@ -105,6 +105,7 @@ def main() -> None:
 def _live(execution_id: str) -> None:
     from django.core.management import call_command
 
+    die_with_parent(signal.SIGKILL)  # a worker that a test has stopped would keep a SIGTERM for later
     os.dup2(2, 1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
