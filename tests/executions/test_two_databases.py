@@ -93,7 +93,7 @@ def test_an_old_backup_sends_nothing_until_a_person_has_looked(stage, client):
     assert written(stage) == before
 
     services.resume(execution_id=execution.pk, actor=stage.operator)
-    carry(execution)
+    carry(execution, seconds=10)
     if execution.state not in TERMINAL:
         services.cancel(execution_id=execution.pk, actor=stage.operator, reason="looked at")
         carry(execution)
