@@ -43,9 +43,12 @@ def _approved(records: Records) -> dict[str, str]:
 
 
 def _pinned_before(records: Records, at: float) -> set[str]:
-    """UIDs of the replacements that we had pinned to their targets by then."""
+    """UIDs of the replacements that we had pinned to their targets by then: by a PATCH, or, where the move
+    pins in the webhook's answer, as the ledger tells of the pod that was given up."""
     calls = [call for call in _writes(records, "pods") if call.method == "PATCH" and call.at <= at]
-    return {call.uid for call in calls if HOSTNAME in (call.spec.get("nodeSelector") or {})}
+    patched = {call.uid for call in calls if HOSTNAME in (call.spec.get("nodeSelector") or {})}
+    answered = [step for step in records.steps if step.params.get("pins_to")]
+    return patched | {step.seen["given_up"] for step in answered if step.seen.get("given_up")}
 
 
 def invariant_01_every_eviction_carries_the_approved_uid(records: Records) -> Violations:

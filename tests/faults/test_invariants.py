@@ -243,6 +243,15 @@ def test_a_replacement_that_we_had_pinned_may_be_evicted_once_more():
     assert list(INVARIANTS[3](with_call(again)))
 
 
+def test_so_may_one_that_was_pinned_when_it_was_made():
+    again = eviction(8, uid="uid-new", name="lora-2")
+    for pins_to, is_fine in (("b", True), ("", False)):
+        seen = {"seen": {"given_up": "uid-new"}}
+        known = StepRow(99, 7, "await_replacement", "superseded", 1, {"pins_to": pins_to}, seen)
+        records = replace(with_call(again), steps=[*GOOD.steps, known])
+        assert [bool(list(INVARIANTS[number](records))) for number in (1, 3)] == [not is_fine] * 2
+
+
 def test_an_open_watch_is_a_look_and_one_that_ended_long_ago_is_none():
     unseen = [call for call in CALLS if call.at != 5.8]
     for opened, is_fine in ((0.6, True), (-400.0, False)):

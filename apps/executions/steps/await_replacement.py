@@ -164,7 +164,7 @@ def _decide_unbound(step: Step, facts: Facts, pod: Json, late: bool) -> Decision
         return act(
             "evict_replacement",
             f"{facts.no_room}: {name(pod)} is pinned there, so its owner makes a free one",
-            seen={"replacement": "", "was_freed": True},
+            seen={"replacement": "", "was_freed": True, "given_up": uid(pod)},
             pod=pod,
         )
     if late and _was_freed_by_others(step, facts):
