@@ -37,6 +37,11 @@ def seconds_per_call() -> float:
     return REQUESTS_PER_CALL * float(settings.KUBE_CONNECT_SECONDS + settings.KUBE_READ_SECONDS)
 
 
+def lease_seconds() -> float:
+    """As it is set, and never so short that no request could begin under it."""
+    return max(float(settings.EXECUTION_LEASE_SECONDS), 1.25 * seconds_per_call())
+
+
 class LeasedGateway:
     """The door to Kubernetes, shut as soon as the lease could run out during a request.
 
@@ -100,7 +105,7 @@ class LeasedGateway:
         return list_kept(self._gateway, kind, before_each=lambda: self._lease.ensure(self._seconds))
 
     def create_object(self, kind: Kind, body: Json, *, namespace: str | None = None) -> Json:
-        self._lease.renew()
+        self._lease.renew(self._seconds)
         name = str((body.get("metadata") or {}).get("name", ""))
         written = self._write(
             kind, name, namespace, lambda: self._gateway.create_object(kind, body, namespace=namespace)
@@ -123,7 +128,7 @@ class LeasedGateway:
         subresource: str = "",
         strategic: bool = False,
     ) -> Json:
-        self._lease.renew()
+        self._lease.renew(self._seconds)
         written = self._write(
             kind,
             name,
@@ -136,7 +141,7 @@ class LeasedGateway:
         return written
 
     def delete_own_object(self, kind: Kind, name: str, *, uid: str, namespace: str | None = None) -> None:
-        self._lease.renew()
+        self._lease.renew(self._seconds)
         seen = self._seen(kind, name, namespace)
         if seen is not None and (seen.get("metadata") or {}).get("uid") != uid:
             seen = None
@@ -153,7 +158,7 @@ class LeasedGateway:
         again first: an eviction that fails on its UID would still have spent the budget."""
         if not dry_run:
             self._look_again(namespace, name, uid)
-        self._lease.renew()
+        self._lease.renew(self._seconds)
         self._write(
             PODS,
             name,

@@ -40,13 +40,14 @@ SET lease_until = clock_timestamp() + make_interval(secs => %(seconds)s), visite
 WHERE id = %(id)s AND fence = %(fence)s AND lease_until >= clock_timestamp()
 RETURNING fence
 """
+ASKS = 3
 _RELEASE = "UPDATE executions_execution SET lease_until = NULL WHERE id = %(id)s AND fence = %(fence)s"
 
 
 @dataclass
 class Lease:
-    """A claim that this runner holds. `_until` counts on the monotonic clock from before the UPDATE
-    left, so it never says more than the database would."""
+    """A claim that this runner holds. `_until` counts on a clock that goes on while the machine is suspended,
+    from before the UPDATE left, so it never says more than the database would."""
 
     execution_id: int
     fence: int
@@ -55,24 +56,34 @@ class Lease:
 
     def left(self) -> float:
         """Seconds for which nobody else can take it."""
-        return self._until - time.monotonic()
+        return self._until - _now()
 
-    def renew(self) -> None:
-        """Raises LostLease if it is over or somebody else has it."""
-        asked_at = time.monotonic()
-        if _fetch_fence(_RENEW, id=self.execution_id, fence=self.fence, seconds=self.seconds) is None:
-            raise LostLease(f"execution {self.execution_id} was taken over by another runner")
-        self._until = asked_at + self.seconds
+    def renew(self, seconds: float = 0.0) -> None:
+        """Ask the database, and have at least `seconds` left when its answer is read.
+
+        A runner that was stopped while it waited reads an answer of long ago, so that one is asked for again.
+        Raises LostLease if it is over, if somebody else has it, or if no answer comes soon enough."""
+        for _ in range(ASKS):
+            asked_at = _now()
+            if _fetch_fence(_RENEW, id=self.execution_id, fence=self.fence, seconds=self.seconds) is None:
+                raise LostLease(f"execution {self.execution_id} was taken over by another runner")
+            self._until = asked_at + self.seconds
+            if self.left() > seconds:
+                return
+        raise LostLease(
+            f"execution {self.execution_id}: no lease of {self.seconds:g} s leaves {seconds:g} s for a "
+            "request: the database answers too late, or EXECUTION_LEASE_SECONDS is too short"
+        )
 
     def ensure(self, seconds: float) -> None:
-        """Make sure that at least `seconds` are left, renewing once if needed."""
+        """Make sure that at least `seconds` are left, renewing if needed."""
         if self.left() < seconds:
-            self.renew()
+            self.renew(seconds)
 
 
 def claim(execution_id: int, *, owner: str, seconds: float) -> Lease | None:
     """Take an open execution that nobody holds. Never waits; None if it is not to be had."""
-    asked_at = time.monotonic()
+    asked_at = _now()
     terminal = [str(state) for state in TERMINAL]
     fence = _fetch_fence(_CLAIM, id=execution_id, owner=owner[:120], seconds=seconds, terminal=terminal)
     if fence is None:
@@ -94,6 +105,11 @@ def hold_fence(lease: Lease) -> Iterator[Execution]:
         if row is None or row.fence != lease.fence:
             raise LostLease(f"execution {lease.execution_id} was taken over by another runner")
         yield row
+
+
+def _now() -> float:
+    """Seconds of no known beginning; CLOCK_MONOTONIC stands still while a machine is suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def _fetch_fence(statement: str, **values: Any) -> int | None:

@@ -23,7 +23,7 @@ from apps.executions.closed_doors import face_closed_door
 from apps.executions.context import Context, read_place
 from apps.executions.errors import HeldByPolicy, LostLease, WrongState
 from apps.executions.flow import Ledger, is_finished, is_relaying, steps_to_run
-from apps.executions.leased_gateway import LeasedGateway
+from apps.executions.leased_gateway import LeasedGateway, lease_seconds
 from apps.executions.models import Execution
 from apps.executions.openings import begin_running
 from apps.executions.outlook import tell_outlook
@@ -56,7 +56,7 @@ def advance(execution_id: int, *, seconds: float | None = None, stays: bool = Fa
     Call it as often as you like, from anywhere.
     """
     owner = f"{socket.gethostname()}:{os.getpid()}"
-    lease = locks.claim(execution_id, owner=owner, seconds=settings.EXECUTION_LEASE_SECONDS)
+    lease = locks.claim(execution_id, owner=owner, seconds=lease_seconds())
     if lease is None:
         return False
     limit = time.monotonic() + (settings.EXECUTION_VISIT_SECONDS if seconds is None else seconds)

@@ -11,6 +11,7 @@ from apps.audit.models import AuditEntry
 from apps.executions import ledger, locks, services
 from apps.executions.decisions import act
 from apps.executions.errors import InUse, LostLease, WrongState
+from apps.executions.leased_gateway import lease_seconds, seconds_per_call
 from apps.executions.models import Claim, Execution, Step, StepEvent
 from apps.executions.states import ExecutionState, StepKind, StepState
 from tests.plans.situations import approve, make_cluster, person, proposed
@@ -84,6 +85,19 @@ def test_a_lease_that_ran_out_goes_to_the_next_one_and_the_first_writes_nothing_
     step.refresh_from_db()
     assert step.state == StepState.PENDING
     assert not AuditEntry.objects.filter(action__startswith="step.").exists()
+
+
+def test_an_answer_that_leaves_too_little_time_is_asked_for_again_and_then_not_believed(execution):
+    lease = take(execution, seconds=5)
+    lease.renew(4)
+    with pytest.raises(LostLease, match="no lease of 5 s leaves 5 s"):
+        lease.renew(5)
+
+
+def test_a_lease_outlives_a_call_whatever_the_time_outs(settings):
+    assert lease_seconds() == settings.EXECUTION_LEASE_SECONDS == 60
+    settings.KUBE_READ_SECONDS = 60
+    assert lease_seconds() > seconds_per_call() > 180
 
 
 def test_releasing_an_old_claim_does_not_free_the_new_one(execution):

@@ -351,7 +351,7 @@ def test_a_worker_that_slept_past_its_lease_sends_nothing_when_it_wakes(stage, w
     assert not stage.evicted()
     second = reconcile(execution, environment)
     assert second.wait(100) == 0
-    # An answer that a slow machine lost is asked for again, so requests are told from those before it woke.
+    # A request that timed out is sent again, so what counts is that none came after the sleeper woke.
     before = _effects(stage)
     sleeper.send_signal(signal.SIGCONT)
     assert sleeper.wait(30) == 0
