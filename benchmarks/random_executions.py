@@ -34,7 +34,7 @@ GOALS = {"moves": ("unlock", "free-nodes"), "preemption": ("unlock",), "mig": ("
 SETTINGS = {
     "DJANGO_SETTINGS_MODULE": "console.settings.test",
     "EXECUTION_POLL_SECONDS": "0.05",
-    "EXECUTION_LEASE_SECONDS": "20",
+    "EXECUTION_LEASE_SECONDS": "12",
     "KUBE_CONNECT_SECONDS": "1",
     "KUBE_READ_SECONDS": "2",
     # Faults are drawn on purpose here: a stop of the whole cluster would end every run early.
@@ -78,7 +78,7 @@ def main() -> int:
     parser.add_argument("--executions", type=int, default=300)
     parser.add_argument("--seed", type=int, default=None, help="default: drawn, and printed")
     parser.add_argument("--first", type=int, default=0, help="number of the first one")
-    parser.add_argument("--lanes", type=int, default=4, help="clusters at once")
+    parser.add_argument("--lanes", type=int, default=8, help="clusters at once")
     parser.add_argument("--lane", type=int, default=None, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.executions < 1 or options.first < 0 or options.lanes < 1:

@@ -13,6 +13,7 @@ import urllib.error
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,6 @@ from tests.executions.stage import Stage
 from tests.faults.invariants import find_violations
 from tests.faults.records import gather
 
-LAYOUT_RULE = 25
 WAITING = (ExecutionState.PAUSED, ExecutionState.NEEDS_HUMAN)
 MOST_CLUSTERS = 12
 """A group of executions gets so many clusters, in case that nothing can be done in the first ones."""
@@ -358,9 +358,8 @@ class Run:
         self._free_late_pods()
         secrets = (self.world.simulated.credentials.token,)
         records = gather(self.world.ask, self.world.cluster.pk, secrets)
+        records = replace(records, lost_layouts=self.trouble.lost_layouts())
         for number, many in find_violations(records).items():
-            if number == LAYOUT_RULE and self.trouble.done["mig-layout-lost"]:
-                continue  # what was lost after it was verified is told as drift, and no execution's any more
             found += [f"rule {number}: {words}" for words in many]
         for name, node in self.world.picture().nodes.items():
             if node.unschedulable and name not in self.trouble.cordoned:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import random
+import threading
+import time
 import urllib.error
 from collections import Counter
 from collections.abc import Callable
@@ -106,6 +108,29 @@ MIG_FAULTS = (
 )  # fmt: skip
 
 
+class LayoutLoss(threading.Thread):
+    """Watches a node whose layout is to be lost. at: when it last came to offer less of something, epoch
+    seconds; 0.0 if it never did."""
+
+    def __init__(self, ask: Ask, node: str) -> None:
+        super().__init__(daemon=True)
+        self._ask, self.node = ask, node
+        self.at, self.is_over = 0.0, threading.Event()
+
+    def run(self) -> None:
+        before = self._offered()
+        while not self.is_over.is_set():
+            began, now = time.time(), self._offered()
+            if any(now.get(resource, 0) < amount for resource, amount in before.items()):
+                self.at = began
+            before = now
+            self.is_over.wait(0.05)
+
+    def _offered(self) -> dict[str, int]:
+        node = self._ask("GET", f"/api/v1/nodes/{self.node}")
+        return {k: int(v) for k, v in node["status"]["allocatable"].items() if k.startswith("nvidia.com/")}
+
+
 @dataclass
 class Trouble:
     """Makes faults in one cluster. `done`: how many of each kind. `undo`: what heals the lasting ones."""
@@ -117,6 +142,14 @@ class Trouble:
     done: Counter[str] = field(default_factory=Counter)
     undo: list[Callable[[], object]] = field(default_factory=list)
     cordoned: set[str] = field(default_factory=set)
+    _losses: list[LayoutLoss] = field(default_factory=list)
+
+    def lost_layouts(self) -> dict[str, float]:
+        """node -> when the last fault took its layout, epoch seconds."""
+        for loss in self._losses:
+            loss.is_over.set()
+            loss.join()
+        return {loss.node: loss.at for loss in self._losses if loss.at}
 
     def strike(self) -> str:
         """One fault; its name, "" where the cluster refused it (an object that is gone, say)."""
@@ -258,6 +291,9 @@ class Trouble:
     def _mig(self) -> str:
         name = self.draw.choice(MIG_FAULTS)
         node = self.draw.choice(self.plan.reconfigurations).node
+        if name == "mig-layout-lost":
+            self._losses.append(LayoutLoss(self.ask, node))
+            self._losses[-1].start()
         self.ask("POST", "/_sim/faults", {"name": name, "node": node, "times": 1})
         return name
 

@@ -348,11 +348,17 @@ def invariant_24_no_relabel_without_a_list_after_the_cordon(records: Records) ->
 
 
 def invariant_25_a_relaid_node_offers_what_was_promised(records: Records) -> Violations:
+    """Not where the layout was lost after it was verified: that is drift, and no execution's fault."""
     nodes = {node["metadata"]["name"]: node for node in records.nodes}
     done = {one.id for one in records.executions if one.state == "succeeded"}
     last = {step.params.get("node"): step for step in records.steps if step.kind == "reconfigure_mig"}
     for name, step in last.items():
         if step.state != "verified" or step.execution not in done or name not in nodes:
+            continue
+        verified = [
+            event.at for event in records.events if event.step == step.id and event.state == "verified"
+        ]
+        if name in records.lost_layouts and records.lost_layouts[name] > max(verified, default=0.0):
             continue
         offered = nodes[name]["status"]["allocatable"]
         for resource, amount in (step.params.get("offers") or {}).items():

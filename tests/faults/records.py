@@ -157,6 +157,8 @@ class Records:
     webhooks: list[Json] = field(default_factory=list)
     secrets: tuple[str, ...] = ()
     broken_chain: str = ""
+    lost_layouts: Mapping[str, float] = field(default_factory=dict)
+    """node -> when a fault that was made on purpose was seen to have taken its MIG layout."""
 
     def of(self, execution: ExecutionRow) -> tuple[list[StepRow], list[EventRow]]:
         steps = [step for step in self.steps if step.execution == execution.id]

@@ -252,6 +252,15 @@ def test_so_may_one_that_was_pinned_when_it_was_made():
         assert [bool(list(INVARIANTS[number](records))) for number in (1, 3)] == [not is_fine] * 2
 
 
+@pytest.mark.parametrize(
+    ("node", "at", "is_fine"), [("node-a", 5, True), ("node-a", 3.9, False), ("node-b", 5, False)]
+)
+def test_a_layout_that_was_lost_after_it_was_verified_is_nobodys_fault(node, at, is_fine):
+    cut = with_step(2, params={"node": "node-a", "config": "cut", "offers": {"x": 3}})
+    found = list(INVARIANTS[25](replace(cut, lost_layouts={node: at})))
+    assert bool(found) != is_fine
+
+
 def test_an_open_watch_is_a_look_and_one_that_ended_long_ago_is_none():
     unseen = [call for call in CALLS if call.at != 5.8]
     for opened, is_fine in ((0.6, True), (-400.0, False)):
