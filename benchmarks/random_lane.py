@@ -27,6 +27,7 @@ from apps.executions import services, tasks
 from apps.executions.errors import HeldByPolicy, InUse, WrongState
 from apps.executions.models import Claim, Execution, Step
 from apps.executions.pictures import take_picture
+from apps.executions.settling import settle_by_hand
 from apps.executions.states import TERMINAL, ExecutionState, StepKind
 from apps.plans import services as plan_services
 from apps.plans.computing import compute_draft
@@ -308,6 +309,18 @@ class Run:
             self._clear_the_way()
             self._decide(way)
         self._run_until_it_stands()
+        if self._settle():
+            self._run_until_it_stands()
+
+    def _settle(self) -> bool:
+        """What cannot be undone was put right by hand, as its runbook says, and is told so."""
+        words = "drawn: put right by hand"
+        try:
+            settle_by_hand(execution_id=self.execution.pk, actor=self.world.people["omar"], reason=words)
+        except WrongState:
+            return False
+        self.result.decisions.append("settle")
+        return True
 
     def _run_until_it_stands(self) -> None:
         limit = time.monotonic() + ENDING_SECONDS
