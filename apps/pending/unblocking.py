@@ -18,7 +18,8 @@ from apps.clusters.models import Cluster, Snapshot
 from apps.pending import asking
 from apps.planner.snapshot import Snapshot as Picture
 from apps.planner.unblocking import tell_unblocking
-from apps.planner.waiting import TOO_LARGE, WaitingWorkload
+from apps.planner.waiting import WaitingWorkload
+from apps.planner.waiting_words import TOO_LARGE
 
 FRESH_SECONDS = 30.0
 REST = 20

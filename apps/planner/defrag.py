@@ -23,7 +23,8 @@ from apps.planner.rooms import free_room
 from apps.planner.runner_up import find_runner_up
 from apps.planner.snapshot import Snapshot
 from apps.planner.unlock import Found, unlock_group
-from apps.planner.waiting import TOO_LARGE, WaitingWorkload, explain_pending, missing_members
+from apps.planner.waiting import WaitingWorkload, explain_pending
+from apps.planner.waiting_words import TOO_LARGE, missing_members
 from apps.planner.wording import (
     describe_hand_overs,
     describe_moves,

@@ -11,7 +11,8 @@ from apps.planner.ordering import order_moves
 from apps.planner.placement import Board
 from apps.planner.plan import HandOver, Move, Preemption
 from apps.planner.preemption import Sacrifice
-from apps.planner.waiting import WaitingWorkload, free_where
+from apps.planner.waiting import WaitingWorkload
+from apps.planner.waiting_words import free_where
 
 
 def describe_moves(board: Board, reasons: Mapping[str, str]) -> tuple[Move, ...]:
