@@ -24,24 +24,32 @@ settings.register_profile("thorough", max_examples=5000)
 """Fifty times as many examples, for `--hypothesis-profile thorough`."""
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _an_empty_ledger_for_every_test():
-    """Between tests with real transactions all tables are emptied, which the ledger's triggers refuse.
+KEPT = ("django_content_type", "auth_permission")
+"""What migrating writes, and no test changes."""
 
-    The product has no way around them; only this emptying switches them off, as an owner of the
+
+@pytest.fixture(scope="session", autouse=True)
+def _an_empty_database_for_every_test():
+    """Between tests with real transactions all tables are emptied: by DELETE, which takes a tenth of the time
+    that TRUNCATE needs for so many small tables. The ledger's triggers would refuse either.
+
+    The product has no way around them; only this emptying switches them off, as a superuser of the
     database could.
     """
+    from django.core.management.commands import flush
     from django.db.backends.postgresql.operations import DatabaseOperations
 
-    original = DatabaseOperations.sql_flush
+    original, emit = DatabaseOperations.sql_flush, flush.emit_post_migrate_signal
 
     def sql_flush(self, style, tables, **options):
-        statements = original(self, style, tables, **options)
-        if "audit_auditentry" not in tables:
-            return statements
-        off, on = (f"ALTER TABLE audit_auditentry {word} TRIGGER USER" for word in ("DISABLE", "ENABLE"))
-        return [off, *statements, on]
+        names = [self.quote_name(table) for table in tables if table not in KEPT]
+        # Who is still writing is waited for, as TRUNCATE would.
+        lock = f"LOCK TABLE {', '.join(names)} IN SHARE MODE"
+        emptied = "; ".join(f"DELETE FROM {name}" for name in names)
+        return ["SET LOCAL session_replication_role = replica", lock, emptied]
 
     DatabaseOperations.sql_flush = sql_flush
+    flush.emit_post_migrate_signal = lambda *arguments, **options: None
     yield
     DatabaseOperations.sql_flush = original
+    flush.emit_post_migrate_signal = emit
