@@ -61,6 +61,8 @@ def assess_risk(snapshot: Snapshot, pod: Pod, policy: CostPolicy = DEFAULT_COSTS
     owner = snapshot.workloads.get(pod.workload)
     if pod.environment == "prod":
         return "high", "It serves production."
+    if _is_replaceable(pod):
+        return _assess_replica(pod, owner.replicas if owner is not None else None)
     if pod.checkpointed_at is None and lost > 4 * HOUR:
         return "high", f"No checkpoint is known: about {lost / HOUR:.0f} h of running time are lost."
     if pod.checkpointed_at is None and lost > HOUR:
@@ -72,6 +74,19 @@ def assess_risk(snapshot: Snapshot, pod: Pod, policy: CostPolicy = DEFAULT_COSTS
     if owner is not None and owner.replicas == 1 and asks_gpu(pod):
         return "low", "It is the only replica: its workload is away for about a minute."
     return "low", "It restarts in about a minute." if asks_gpu(pod) else "It restarts in seconds."
+
+
+def _is_replaceable(pod: Pod) -> bool:
+    """A Deployment's pods are interchangeable and begin anew by design, unless their label says otherwise."""
+    return pod.owner_kind in ("Deployment", "ReplicaSet") and pod.service != "offline"
+
+
+def _assess_replica(pod: Pod, replicas: int | None) -> tuple[str, str]:
+    if replicas == 1:
+        return "medium", "It is the only replica: its workload is away until the successor is ready."
+    if pod.service == "online":
+        return "medium", "It serves requests; it is away until its successor is ready."
+    return "low", "One of several replicas; it starts anew, and the others stay."
 
 
 def _weight(pod: Pod, policy: CostPolicy) -> float:
