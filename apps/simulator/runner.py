@@ -33,6 +33,7 @@ from apps.simulator.controllers.owners.jobs import Jobs
 from apps.simulator.controllers.owners.replicasets import ReplicaSets
 from apps.simulator.controllers.owners.statefulsets import StatefulSets
 from apps.simulator.controllers.pace import Pace
+from apps.simulator.controllers.scheduler.configuration import SchedulerSettings
 from apps.simulator.controllers.scheduler.scheduler import Scheduler
 from apps.simulator.machine_faults import MachineFaults
 
@@ -72,11 +73,13 @@ class ControlPlane:
         time_scale: float = 1.0,
         seed: int = 20,
         programs: Iterable[Any] = _PROGRAMS,
+        scheduler: SchedulerSettings | None = None,
     ) -> None:
         self._client = client
         self._programs = tuple(programs)
         self._time_scale = time_scale
         self._seed = seed
+        self._scheduler = scheduler or SchedulerSettings()
         self._task: asyncio.Task[None] | None = None
         self.context: Context | None = None
 
@@ -84,7 +87,8 @@ class ControlPlane:
         """Returns when all caches are filled and the programs run."""
         await self._client.__aenter__()
         informers = Informers(self._client)
-        self.context = Context(self._client, informers, Pace(self._time_scale), random.Random(self._seed))
+        pace, rng = Pace(self._time_scale), random.Random(self._seed)
+        self.context = Context(self._client, informers, pace, rng, self._scheduler)
         programs = [program(self.context) for program in self._programs]
         started = asyncio.Event()
         self._task = asyncio.create_task(self._run(programs, informers, started))
@@ -122,11 +126,13 @@ class SimulatedCluster:
         seed: int = 20,
         host: str = "127.0.0.1",
         advertised: str = "",
+        scheduler: SchedulerSettings | None = None,
     ) -> None:
         self.server = ApiServer(port=port, token=token, host=host, advertised=advertised)
         self.server.seed(objects)
         self._time_scale = time_scale
         self._seed = seed
+        self._scheduler = scheduler
         self.control_plane: ControlPlane | None = None
         self.machine_faults: MachineFaults | None = None
 
@@ -137,7 +143,9 @@ class SimulatedCluster:
     async def start(self) -> None:
         await self.server.start()
         client = KubernetesClient(server=self.server.url, ca_pem=self.server.ca_pem, token=self.server.token)
-        self.control_plane = ControlPlane(client, time_scale=self._time_scale, seed=self._seed)
+        self.control_plane = ControlPlane(
+            client, time_scale=self._time_scale, seed=self._seed, scheduler=self._scheduler
+        )
         await self.control_plane.start()
         assert self.control_plane.context
         self.machine_faults = MachineFaults(client, self.control_plane.context.informers)

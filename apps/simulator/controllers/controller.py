@@ -15,6 +15,7 @@ import aiohttp
 from apps.simulator.client import ApiError, KubernetesClient
 from apps.simulator.controllers.informers import Informers
 from apps.simulator.controllers.pace import Pace
+from apps.simulator.controllers.scheduler.configuration import SchedulerSettings
 
 log = logging.getLogger(__name__)
 
@@ -23,12 +24,14 @@ QUIET_ERRORS = (aiohttp.ClientError, TimeoutError, OSError)
 
 @dataclass
 class Context:
-    """What every controller works with. rng: seeded, so that ties fall the same way."""
+    """What every controller works with. rng: seeded, so that ties fall the same way. scheduler: what a
+    KubeSchedulerConfiguration says."""
 
     client: KubernetesClient
     informers: Informers
     pace: Pace
     rng: random.Random = field(default_factory=lambda: random.Random(20))
+    scheduler: SchedulerSettings = SchedulerSettings()
 
 
 class Controller:

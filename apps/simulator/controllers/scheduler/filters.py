@@ -32,11 +32,13 @@ _UNSCHEDULABLE_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "No
 
 @dataclass
 class Decision:
-    """One pod's scheduling attempt. topology: None when no spread or pod affinity is at stake."""
+    """One pod's scheduling attempt. topology: None when no spread or pod affinity is at stake. ignored:
+    resources that an extender counts instead."""
 
     pod: PodFacts
     cache: SchedulerCache
     topology: TopologyState | None
+    ignored: frozenset[str] = frozenset()
 
 
 def check_node(decision: Decision, node: NodeFacts) -> Verdict:
@@ -75,20 +77,20 @@ def run_filters(decision: Decision, node: NodeFacts) -> Verdict:
         return Verdict(("node(s) didn't match Pod's node affinity/selector",), resolvable=False)
     if pod.ports and any(node.ports[port] > 0 for port in pod.ports):
         return Verdict(("node(s) didn't have free ports for the requested pod ports",))
-    verdict = _check_resources(pod, node)
+    verdict = _check_resources(pod, node, decision.ignored)
     if verdict.fits and decision.topology:
         return _check_topology(decision.topology, node)
     return verdict
 
 
-def _check_resources(pod: PodFacts, node: NodeFacts) -> Verdict:
+def _check_resources(pod: PodFacts, node: NodeFacts, ignored: frozenset[str]) -> Verdict:
     reasons = []
     resolvable = True
     if len(node.pods) + 1 > node.allocatable["pods"]:
         reasons.append("Too many pods")
     for resource, wanted in pod.requests.items():
         total = node.allocatable[resource]
-        if wanted > total - node.used[resource]:
+        if resource not in ignored and wanted > total - node.used[resource]:
             reasons.append(f"Insufficient {resource}")
             resolvable = resolvable and wanted <= total
     return Verdict(tuple(reasons), resolvable) if reasons else FITS

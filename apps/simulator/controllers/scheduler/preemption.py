@@ -38,9 +38,10 @@ def is_eligible(decision: Decision) -> str:
     return ""
 
 
-def find_candidate(
+def find_candidates(
     decision: Decision, verdicts: dict[str, Verdict], budgets: Iterable[Json]
-) -> Candidate | None:
+) -> list[Candidate]:
+    """One per node where victims would make room."""
     candidates = []
     all_budgets = list(budgets)
     for name, verdict in verdicts.items():
@@ -49,6 +50,10 @@ def find_candidate(
             candidate = _try_node(decision, node, all_budgets)
             if candidate:
                 candidates.append(candidate)
+    return candidates
+
+
+def choose_candidate(candidates: list[Candidate]) -> Candidate | None:
     return min(candidates, key=_hurt, default=None)
 
 

@@ -20,13 +20,15 @@ _MAX_BACKOFF_SECONDS = 10.0
 
 @dataclass(eq=False)
 class QueuedPod:
-    """since: order among pods of one priority. tried_at: end of the last attempt."""
+    """since: order among pods of one priority. tried_at: end of the last attempt. missed: something that may
+    help happened while it was being tried."""
 
     pod: PodFacts
     since: int
     attempts: int = 0
     tried_at: float = 0.0
     place: str = "active"
+    missed: bool = False
 
 
 class SchedulingQueue:
@@ -38,6 +40,7 @@ class SchedulingQueue:
         self._order = itertools.count()
         self._filled = asyncio.Event()
         self._parked: set[str] = set()
+        self._trying: QueuedPod | None = None
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._entries
@@ -62,6 +65,8 @@ class SchedulingQueue:
             if entry:
                 entry.place = "trying"
                 entry.attempts += 1
+                entry.missed = False
+                self._trying = entry
                 return entry
             self._filled.clear()
             await self._filled.wait()
@@ -89,10 +94,18 @@ class SchedulingQueue:
         entry.tried_at = asyncio.get_running_loop().time()
         entry.place = "parked"
         self._parked.add(entry.pod.uid)
+        if entry.missed:
+            self.wake(entry.pod.uid)
+
+    def holds(self, entry: QueuedPod) -> bool:
+        """Is it still this entry's turn, or was its pod taken away while it was being tried?"""
+        return self._entries.get(entry.pod.uid) is entry
 
     def wake(self, uid: str) -> None:
         """Try again; after its back-off, or earlier when the scheduler is idle."""
         entry = self._entries.get(uid)
+        if entry is not None and entry.place == "trying":
+            entry.missed = True
         if entry is None or entry.place != "parked":
             return
         self._parked.discard(uid)
@@ -103,6 +116,8 @@ class SchedulingQueue:
     def wake_where(self, helps: Callable[[PodFacts], bool] = lambda pod: True) -> None:
         for uid in [uid for uid in self._parked if helps(self._entries[uid].pod)]:
             self.wake(uid)
+        if self._trying and self._trying.place == "trying" and helps(self._trying.pod):
+            self._trying.missed = True
 
     def _activate(self, entry: QueuedPod) -> None:
         entry.place = "active"

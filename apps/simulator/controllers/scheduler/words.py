@@ -15,6 +15,9 @@ def explain(total: int, verdicts: dict[str, Verdict]) -> str:
     if not total:
         return "no nodes available to schedule pods"
     counts = Counter(reason for verdict in verdicts.values() for reason in verdict.reasons)
+    if not counts:
+        # Only an extender refuses nodes without a word.
+        return f"0/{total} nodes are available:"
     parts = sorted(f"{count} {reason}" for reason, count in counts.items())
     return f"0/{total} nodes are available: {', '.join(parts)}."
 

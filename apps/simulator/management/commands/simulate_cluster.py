@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 from django.core.management.base import BaseCommand
 
 from apps.simulator.client import NODES
+from apps.simulator.controllers.scheduler.configuration import SchedulerSettings, read_scheduler_settings
 from apps.simulator.faults import NAMED_FAULTS, apply_fault
 from apps.simulator.metrics.history import History
 from apps.simulator.metrics.service import MetricsService
@@ -57,16 +58,7 @@ class Command(BaseCommand):
             help=f"bearer token of the administrator (better in {TOKEN_VARIABLE}: no process list shows it);"
             f" {LOOPBACK_TOKEN} on loopback, a random one elsewhere",
         )
-        parser.add_argument("--scene", default="", help=f"one of {', '.join(SCENES)} ({DEFAULT_SCENE})")
-        parser.add_argument(
-            "--dump",
-            action="append",
-            default=[],
-            help="start from a file of `kubectl get … -o json|yaml` (repeatable); - reads stdin",
-        )
-        parser.add_argument("--nodes", help="CSV of nodes: sn, cpu_milli, memory_mib, gpu, model")
-        parser.add_argument("--pods", help="CSV of pods: name, cpu_milli, memory_mib, num_gpu, gpu_milli, …")
-        parser.add_argument("--load", type=float, default=0.85, help="share of GPUs to fill from --pods")
+        _add_what_it_holds(parser)
         parser.add_argument("--time-scale", type=float, default=1.0, help="divides all simulated durations")
         parser.add_argument(
             "--fault",
@@ -76,6 +68,12 @@ class Command(BaseCommand):
         )
         parser.add_argument(
             "--metrics-port", type=int, default=0, help="of the simulated Prometheus (0: any)"
+        )
+        parser.add_argument(
+            "--scheduler-config",
+            default="",
+            metavar="FILE",
+            help="a KubeSchedulerConfiguration: the extenders that the simulated scheduler asks",
         )
         parser.add_argument("--json", action="store_true", help="print both addresses, as one line of JSON")
         parser.add_argument("--list-scenes", action="store_true", help="say what there is, and end")
@@ -90,6 +88,8 @@ class Command(BaseCommand):
         try:
             objects = _read_objects(options)
             _check(options)
+            told = options["scheduler_config"]
+            settings = read_scheduler_settings(told) if told else SchedulerSettings()
             cluster = SimulatedCluster(
                 objects,
                 port=options["port"],
@@ -97,6 +97,7 @@ class Command(BaseCommand):
                 time_scale=options["time_scale"],
                 host=options["host"],
                 advertised=options["advertise"],
+                scheduler=settings,
             )
             asyncio.run(self._run(cluster, options))
         except (ValueError, OSError) as error:
@@ -120,6 +121,19 @@ class Command(BaseCommand):
             self.stdout.write(told if options["json"] else cluster.url)
             self.stdout.flush()
             await stopping.wait()
+
+
+def _add_what_it_holds(parser: ArgumentParser) -> None:
+    parser.add_argument("--scene", default="", help=f"one of {', '.join(SCENES)} ({DEFAULT_SCENE})")
+    parser.add_argument(
+        "--dump",
+        action="append",
+        default=[],
+        help="start from a file of `kubectl get … -o json|yaml` (repeatable); - reads stdin",
+    )
+    parser.add_argument("--nodes", help="CSV of nodes: sn, cpu_milli, memory_mib, gpu, model")
+    parser.add_argument("--pods", help="CSV of pods: name, cpu_milli, memory_mib, num_gpu, gpu_milli, …")
+    parser.add_argument("--load", type=float, default=0.85, help="share of GPUs to fill from --pods")
 
 
 @asynccontextmanager
