@@ -18,6 +18,7 @@ from apps.accounts import errors as accounts
 from apps.accounts.services import record_denial
 from apps.clusters import errors as clusters
 from apps.executions import errors as executions
+from apps.pending.asking import PlannerBusy
 from apps.plans import errors as plans
 from apps.telemetry import errors as telemetry
 from apps.wire.webhook_post import WebhookRefused
@@ -55,6 +56,7 @@ TABLE: dict[type[Exception], tuple[int, str, str]] = {
     accounts.KeyReused: (422, "idempotency-key-reused", "This Idempotency-Key was used before"),
     accounts.KeyInFlight: (409, "idempotency-key-in-flight", "The first such request is under way"),
     accounts.LastAdmin: (409, "last-admin", "Somebody must stay admin"),
+    PlannerBusy: (429, "planner-busy", "The planner is at work on other questions"),
     plans.OverLimit: (422, "over-limit", "The policy of the cluster allows less"),
     plans.InvalidPolicy: (422, "invalid-policy", "This cannot stand in a policy"),
     plans.InvalidRequest: (422, "invalid-plan-request", "This cannot be planned"),

@@ -48,6 +48,7 @@ urlpatterns = [
     path("clusters/<slug:cluster>/mig.json", exports_mig.mig_json, name="mig-json"),
     path("clusters/<slug:cluster>/what-if/", what_if.what_if, name="what-if"),
     path("clusters/<slug:cluster>/what-if/room/", what_if.room, name="what-if-room"),
+    path("clusters/<slug:cluster>/what-if/effect/", what_if.effect, name="what-if-effect"),
     path("clusters/<slug:cluster>/what-if.csv", what_if.what_if_csv, name="what-if-csv"),
     path("clusters/<slug:cluster>/what-if.json", what_if.what_if_json, name="what-if-json"),
     path("clusters/<slug:cluster>/fragmentation/", fragmentation.fragmentation_page, name="fragmentation"),

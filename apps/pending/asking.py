@@ -17,6 +17,8 @@ from typing import Any, TypeVar, cast
 
 from django.conf import settings
 
+from apps.clusters.models import Cluster
+from apps.fragmentation.queries import wanted_at
 from apps.planner.defrag import plan_unlock
 from apps.planner.mig.nodes import asked_profiles
 from apps.planner.mig.planning import plan_mig
@@ -26,6 +28,8 @@ from apps.planner.snapshot import Snapshot
 from apps.planner.unblocking import part_for
 from apps.planner.waiting import WaitingWorkload, group_pending
 from apps.planner.whatif import Shape, Verdict, rank_for_pod, rank_nodes, room_for
+from apps.planner.whatif_changes import Change, apply_changes
+from apps.planner.whatif_effect import Effect, compare_clusters
 
 SECONDS = 2.0
 MAX_MOVES = 50
@@ -59,23 +63,41 @@ def rank_waiting(snapshot: Snapshot, key: str) -> tuple[Verdict, ...] | None:
     return _remember(snapshot, "rank-waiting", key, lambda: rank_for_pod(snapshot, pod))
 
 
-def make_room(snapshot: Snapshot, shape: Shape) -> Plan:
-    """What would have to move, or be cut anew, for all pods of a shape."""
-    return _plan(
+def change(snapshot: Snapshot, changes: tuple[Change, ...]) -> Snapshot:
+    """The cluster under hypothetical changes: one picture, each time it is asked for. Raises BadChange."""
+    if not changes:
+        return snapshot
+    return _remember(snapshot, "changed", changes, lambda: apply_changes(snapshot, changes))
+
+
+def weigh_changes(cluster: Cluster, snapshot: Snapshot, changes: tuple[Change, ...]) -> Effect:
+    """What they would do, measured against what the cluster wants now. Raises PlannerBusy, BadChange."""
+    after, wanted = change(snapshot, changes), wanted_at(cluster, snapshot).workload
+    return _beside(
+        snapshot,
+        "effect",
+        changes,
+        lambda: compare_clusters(snapshot, after, workload=wanted, deadline=_deadline()),
+    )
+
+
+def make_room(snapshot: Snapshot, shape: Shape, changes: tuple[Change, ...] = ()) -> Plan:
+    """What would have to move, or be cut anew, for all pods of a shape. changes: that the snapshot has."""
+    return _beside(
         snapshot,
         "room",
-        shape,
+        (shape, changes),
         lambda: room_for(snapshot, shape, max_moves=MAX_MOVES, deadline=_deadline()),
     )
 
 
-def unlock(snapshot: Snapshot, waiting: WaitingWorkload) -> Plan:
-    """What would let a waiting workload start. Layouts are planned for all that wait for MIG instances, once;
-    of that plan this is the part that serves the workload."""
+def unlock(snapshot: Snapshot, waiting: WaitingWorkload, changes: tuple[Change, ...] = ()) -> Plan:
+    """What would let a waiting workload start. changes: that the snapshot has. Layouts are planned for all
+    that wait for MIG instances, once; of that plan this is the part that serves the workload."""
     if waiting.profiles and not waiting.gpus_per_pod:
-        everything = _plan(snapshot, "layouts", None, lambda: _plan_layouts(snapshot))
+        everything = _beside(snapshot, "layouts", changes, lambda: _plan_layouts(snapshot))
         return part_for(everything, waiting.key, waiting.pods)
-    return _plan(snapshot, "unlock", waiting.key, lambda: _unlock(snapshot, waiting.key))
+    return _beside(snapshot, "unlock", (waiting.key, changes), lambda: _unlock(snapshot, waiting.key))
 
 
 def _unlock(snapshot: Snapshot, key: str) -> Plan:
@@ -86,7 +108,8 @@ def _plan_layouts(snapshot: Snapshot) -> Plan:
     return plan_mig(snapshot, max_moves=MAX_MOVES, deadline=_deadline())
 
 
-def _plan(snapshot: Snapshot, what: str, subject: object, find: Callable[[], Plan]) -> Plan:
+def _beside(snapshot: Snapshot, what: str, subject: object, find: Callable[[], Answer]) -> Answer:
+    """Found beside the request, one question at a time; whoever asks waits a moment for it."""
     key = (snapshot.cluster, what, subject)
     answer = _submit(key, lambda: _remember(snapshot, what, subject, find))
     try:
@@ -97,10 +120,10 @@ def _plan(snapshot: Snapshot, what: str, subject: object, find: Callable[[], Pla
         _forget(key, answer)
         raise
     _forget(key, answer)
-    return cast(Plan, found)
+    return cast(Answer, found)
 
 
-def _submit(key: tuple[str, str, object], find: Callable[[], Plan]) -> Future[Any]:
+def _submit(key: tuple[str, str, object], find: Callable[[], object]) -> Future[Any]:
     """The answer that is owed to this question already, or one that is planned from now on."""
     now = time.monotonic()
     with _lock:

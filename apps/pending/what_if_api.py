@@ -14,6 +14,7 @@ from rest_framework.viewsets import GenericViewSet
 
 from apps.accounts.conditions import CONDITIONAL, unchanged
 from apps.accounts.parameters import yes_or_no
+from apps.accounts.rates import require_rate
 from apps.clusters.api import CLUSTER, facts_tag, snapshot_asked
 from apps.clusters.models import Cluster
 from apps.clusters.queries import open_snapshot
@@ -30,6 +31,8 @@ from apps.planner.whatif import (
     Shape,
     count_fitting,
 )
+from apps.planner.whatif_changes import FORMS, MOST_CHANGES, MOST_LETTERS, Change, read_changes
+from apps.planner.whatif_layouts import BadChange
 
 
 class ShapeSerializer(serializers.Serializer):
@@ -89,15 +92,68 @@ class VerdictSerializer(serializers.Serializer):
     rules = RuleSerializer(many=True, help_text="in the order in which they are asked, also those met")
 
 
+class ChangeSerializer(serializers.Serializer):
+    """One hypothetical change, as it was asked and in words."""
+
+    text = serializers.CharField()
+    words = serializers.CharField()
+
+
+class StandingSerializer(serializers.Serializer):
+    """The cluster on one side of the changes. starts: keys of waiting workloads that could start now, without
+    any move. Fragmentation against the same target workload on both sides."""
+
+    nodes = serializers.IntegerField()
+    gpus = serializers.FloatField()
+    idle_gpus = serializers.FloatField()
+    waiting_workloads = serializers.IntegerField(source="waiting", help_text="in the queue")
+    starts = serializers.ListField(child=serializers.CharField())
+    free_blocks = serializers.DictField(child=serializers.IntegerField(), help_text="by size: 8, 4, 2, 1")
+    free_nodes = serializers.IntegerField()
+    gang_pods = serializers.IntegerField(help_text="of the largest gang that could start now")
+    gang_gpus = serializers.IntegerField(help_text="of each of its pods")
+    gang_link = serializers.CharField()
+    fragmentation_gpus = serializers.FloatField()
+    fragmentation_ratio = serializers.FloatField(source="ratio")
+
+
+class EffectSerializer(serializers.Serializer):
+    """was_late: the search was cut short, so more might start on either side."""
+
+    before = StandingSerializer()
+    after = StandingSerializer()
+    new_starts = serializers.ListField(child=serializers.CharField())
+    lost_starts = serializers.ListField(child=serializers.CharField())
+    new_waiting = serializers.ListField(
+        child=serializers.CharField(), help_text="that wait only because of the changes"
+    )
+    was_late = serializers.BooleanField()
+
+
 class WhatIfSerializer(serializers.Serializer):
-    """A page of nodes, the best first. pods_that_fit: in the whole cluster, now."""
+    """A page of nodes, the best first. pods_that_fit: in the whole cluster, now. The changes are tried on a
+    picture; nothing is planned or done on it."""
 
     count = serializers.IntegerField()
     next = serializers.CharField(allow_null=True)
     previous = serializers.CharField(allow_null=True)
     pods_that_fit = serializers.IntegerField()
     nodes_that_fit = serializers.IntegerField()
+    changes = ChangeSerializer(many=True)
+    effect = EffectSerializer(allow_null=True, help_text="of the changes; null unless asked by ?effect=true")
     results = VerdictSerializer(many=True)
+
+
+CHANGES = OpenApiParameter(
+    "change",
+    {"type": "array", "items": {"type": "string", "maxLength": MOST_LETTERS}, "maxItems": MOST_CHANGES},
+    description=f"hypothetical, may be repeated: {FORMS}",
+)
+EFFECT = OpenApiParameter(
+    "effect",
+    bool,
+    description="true: what the changes would do to the queue and to what is free; takes seconds",
+)
 
 
 def _page_parameters() -> list[OpenApiParameter]:
@@ -116,6 +172,8 @@ class WhatIfViewSet(GenericViewSet):
         parameters=[
             CLUSTER,
             ShapeSerializer,
+            CHANGES,
+            EFFECT,
             OpenApiParameter("fits", bool, description="true: only nodes that take it; false: the others"),
             *_page_parameters(),
             *CONDITIONAL,
@@ -131,6 +189,8 @@ class WhatIfViewSet(GenericViewSet):
                     "previous": None,
                     "pods_that_fit": 0,
                     "nodes_that_fit": 0,
+                    "changes": [],
+                    "effect": None,
                     "results": [
                         {
                             "node": "a100-03",
@@ -148,21 +208,39 @@ class WhatIfViewSet(GenericViewSet):
     )
     def list(self, request: Request) -> Response:
         """Nodes for a shape, the best first, each with every rule's verdict. Nothing is reserved."""
-        _, row = snapshot_asked(request)
+        cluster, row = snapshot_asked(request)
         asked = ShapeSerializer(data=request.query_params)
         asked.is_valid(raise_exception=True)
-        only = yes_or_no(request, "fits")
+        only, weighs = yes_or_no(request, "fits"), yes_or_no(request, "effect")
+        changes = _changes(request)
+        if weighs:
+            require_rate("planning", request.user)
         tag = facts_tag(request, row)
         if same := unchanged(request, tag):
             return same
-        verdicts = asking.rank(open_snapshot(row), _shape(asked.validated_data))
+        picture = open_snapshot(row)
+        try:
+            after = asking.change(picture, changes)
+        except BadChange as error:
+            raise ValidationError({"change": [str(error)]}) from error
+        verdicts = asking.rank(after, _shape(asked.validated_data))
         shown = [one for one in verdicts if only is None or one.fits == only]
         page = self.paginate_queryset(shown)
         answer = self.get_paginated_response(VerdictSerializer(page, many=True).data)
         answer.data["pods_that_fit"] = count_fitting(verdicts)
         answer.data["nodes_that_fit"] = sum(one.fits for one in verdicts)
+        answer.data["changes"] = ChangeSerializer(changes, many=True).data
+        effect = asking.weigh_changes(cluster, picture, changes) if weighs else None
+        answer.data["effect"] = EffectSerializer(effect).data if effect else None
         answer["ETag"] = tag
         return answer
+
+
+def _changes(request: Request) -> tuple[Change, ...]:
+    try:
+        return read_changes(request.query_params.getlist("change"))
+    except BadChange as error:
+        raise ValidationError({"change": [str(error)]}) from error
 
 
 def _shape(asked: dict[str, Any]) -> Shape:

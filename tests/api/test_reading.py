@@ -368,6 +368,21 @@ def test_what_if_ranks_nodes_with_every_rules_verdict(caller, east, problem):
         problem(ada.get("what-if/", cluster="east", **wrong), 422, "invalid")
 
 
+def test_what_if_tries_changes_and_weighs_them_when_asked(caller, east, problem):
+    see(east)
+    ada = caller("ada", "viewer")
+    changes = ["add:2:node-a", "cordon:node-b"]
+    answer = ada.get("what-if/", cluster="east", gpus=7, change=changes, effect="true").json()
+    assert (answer["count"], answer["nodes_that_fit"]) == (5, 3)
+    assert answer["changes"][0] == {"text": "add:2:node-a", "words": "2 nodes like node-a added"}
+    effect = answer["effect"]
+    assert (effect["before"]["nodes"], effect["after"]["nodes"]) == (3, 5)
+    assert effect["after"]["gang_pods"] > effect["before"]["gang_pods"]
+    assert ada.get("what-if/", cluster="east", gpus=7, change=changes).json()["effect"] is None
+    for wrong in ("grow", "add:0:node-a", "remove:nobody"):
+        problem(ada.get("what-if/", cluster="east", change=wrong), 422, "invalid")
+
+
 def test_a_cluster_is_edited_by_whoever_looked_at_it(caller, east, problem):
     root, ada = caller("root", "admin"), caller("ada", "viewer")
     etag = root.get("clusters/east/")["ETag"]

@@ -139,3 +139,30 @@ def test_long_rankings_come_in_pages(viewer, picture):
     page = log_in(viewer).get(f"{PAGE}?gpus=1&page=2").content.decode()
     assert 'data-l="Rank">26<' in page
     assert '<input type="hidden" name="page" value="2">' in page
+
+
+def test_changes_are_tried_from_the_address_and_their_effect_is_told_beside_the_page(viewer, picture):
+    client = log_in(viewer)
+    told = client.get(f"{PAGE}?gpus=8&new_what=add&new_name=a100-01&new_number=2")
+    assert (told.status_code, told["Location"]) == (302, f"{PAGE}?gpus=8&change=add%3A2%3Aa100-01")
+    page = client.get(told["Location"])
+    assert "2 nodes like a100-01 added" in text_of(page)
+    assert "Under the changes. 1 pod of 8 GPUs: 2 of 42 nodes take it now" in text_of(page)
+    assert "a100-01+1 If added" in text_of(page)
+    assert "a100-01+1/" not in page.content.decode()  # no link to a node that is not there
+    assert f'hx-get="{PAGE}effect/?gpus=8&amp;change=add%3A2%3Aa100-01"' in page.content.decode()
+    effect = text_of(client.get(f"{PAGE}effect/?change=add:2:a100-01"))
+    assert "Nodes 40 42 other" in effect
+    assert "could start now: default/llama-70b" not in effect  # it wants three such nodes
+    assert "1 workload more could start now" in text_of(client.get(f"{PAGE}effect/?change=add:3:a100-01"))
+    csv_rows = client.get(f"{PAGE.rstrip('/')}.csv?gpus=8&change=add:2:a100-01").content.decode()
+    assert "a100-01+2" in csv_rows
+
+
+def test_a_change_that_cannot_be_made_is_said_and_nothing_is_ranked(viewer, picture):
+    client = log_in(viewer)
+    page = text_of(client.get(f"{PAGE}?gpus=8&new_what=remove&new_name=nobody"))
+    assert "'remove:nobody': there is no node 'nobody' in this cluster." in page
+    assert "nodes take" not in page
+    assert client.get(f"{PAGE}effect/?change=grow").status_code == 400
+    assert client.get(f"{PAGE.rstrip('/')}.json?gpus=1&change=grow").status_code == 400
