@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from apps.planner.inventory import DisruptionBudget, Gang, Node, Pod, Workload
+from apps.planner.queues import Entrance, Flavor, GpuRequest, Queue, QueuedWorkload
 from apps.planner.snapshot import Snapshot
 
 FAST = 1
@@ -35,6 +36,11 @@ _decoders: dict[str, msgspec.json.Decoder[dict[str, Any]]] = {
     "workloads": msgspec.json.Decoder(dict[str, Workload]),
     "budgets": msgspec.json.Decoder(dict[str, DisruptionBudget]),
     "gangs": msgspec.json.Decoder(dict[str, Gang]),
+    "queues": msgspec.json.Decoder(dict[str, Queue]),
+    "entrances": msgspec.json.Decoder(dict[str, Entrance]),
+    "flavors": msgspec.json.Decoder(dict[str, Flavor]),
+    "queued": msgspec.json.Decoder(dict[str, QueuedWorkload]),
+    "gpu_requests": msgspec.json.Decoder(dict[str, GpuRequest]),
 }
 _older_decoder = msgspec.json.Decoder(Snapshot)
 

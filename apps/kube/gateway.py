@@ -61,6 +61,19 @@ PRIORITY_CLASSES = Kind("scheduling.k8s.io", "v1", "priorityclasses", False)
 POD_GROUPS = Kind("scheduling.x-k8s.io", "v1alpha1", "podgroups", True)
 VOLCANO_POD_GROUPS = Kind("scheduling.volcano.sh", "v1beta1", "podgroups", True)
 KAI_POD_GROUPS = Kind("scheduling.run.ai", "v2alpha2", "podgroups", True)
+NATIVE_POD_GROUPS = Kind("scheduling.k8s.io", "v1alpha3", "podgroups", True, ("v1alpha2",))
+"""Kubernetes' own, from 1.36 on."""
+NATIVE_WORKLOADS = Kind("scheduling.k8s.io", "v1alpha1", "workloads", True)
+"""Kubernetes' own in 1.35, where the groups stand in the Workload."""
+_KUEUE = ("v1beta2", "v1beta1")
+CLUSTER_QUEUES = Kind("kueue.x-k8s.io", "v1", "clusterqueues", False, _KUEUE)
+COHORTS = Kind("kueue.x-k8s.io", "v1", "cohorts", False, (*_KUEUE, "v1alpha1"))
+LOCAL_QUEUES = Kind("kueue.x-k8s.io", "v1", "localqueues", True, _KUEUE)
+FLAVORS = Kind("kueue.x-k8s.io", "v1", "resourceflavors", False, _KUEUE)
+QUEUED_WORKLOADS = Kind("kueue.x-k8s.io", "v1", "workloads", True, _KUEUE)
+KAI_QUEUES = Kind("scheduling.run.ai", "v2", "queues", False)
+VOLCANO_QUEUES = Kind("scheduling.volcano.sh", "v1beta1", "queues", False)
+ELASTIC_QUOTAS = Kind("scheduling.x-k8s.io", "v1alpha1", "elasticquotas", True)
 KOORDINATOR_DEVICES = Kind("scheduling.koordinator.sh", "v1alpha1", "devices", False)
 _BEFORE_V1 = ("v1beta2", "v1beta1")
 RESOURCE_SLICES = Kind("resource.k8s.io", "v1", "resourceslices", False, _BEFORE_V1)
@@ -73,12 +86,25 @@ QUOTAS = Kind("", "v1", "resourcequotas", True)
 AUTOSCALERS = Kind("autoscaling", "v2", "horizontalpodautoscalers", True)
 ALL_POD_GROUPS = (POD_GROUPS, VOLCANO_POD_GROUPS, KAI_POD_GROUPS)
 """Three kinds of one name. The first goes before where two of them are named alike."""
+QUEUE_KINDS = (
+    CLUSTER_QUEUES,
+    COHORTS,
+    LOCAL_QUEUES,
+    FLAVORS,
+    QUEUED_WORKLOADS,
+    KAI_QUEUES,
+    VOLCANO_QUEUES,
+    ELASTIC_QUOTAS,
+)
+"""What hands out quota, where it is installed."""
 DRA = (RESOURCE_SLICES, RESOURCE_CLAIMS, CLAIM_TEMPLATES)
 """What a picture of a live cluster reads of it; device classes are told of in dumps alone."""
 WEBHOOKS = Kind("admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", False)
 POLICIES = Kind("admissionregistration.k8s.io", "v1", "mutatingadmissionpolicies", False)
 BINDINGS = Kind("admissionregistration.k8s.io", "v1", "mutatingadmissionpolicybindings", False)
 LEASES = Kind("coordination.k8s.io", "v1", "leases", True)
+GPU_REQUESTS = Kind("defrag.gpu.internal", "v1alpha1", "gpurequests", True)
+"""Our own kind: what a pod asks of its GPUs, named by its label."""
 STEERINGS = Kind("defrag.gpu.internal", "v1alpha1", "steerings", True)
 """Our own kind: whose next pods the standing policy gates."""
 

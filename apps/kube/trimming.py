@@ -15,6 +15,7 @@ from apps.kube.gateway import (
     NODES,
     PODS,
     PRIORITY_CLASSES,
+    QUEUED_WORKLOADS,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
     VOLUMES,
@@ -89,6 +90,7 @@ DEVICE_ATTRIBUTES = frozenset(
     }
 )
 """By their names without a domain."""
+QUEUED_STATUS = ("conditions", "admission", "requeueState", "admissionChecks")
 NODE_SPEC = ("taints", "unschedulable")
 NODE_STATUS = ("capacity", "allocatable", "conditions")
 
@@ -113,6 +115,9 @@ def trim_object(kind: Kind, raw: Json) -> Json:
     elif kind == RESOURCE_CLAIMS:
         trimmed["spec"] = _mapping(raw.get("spec"))
         trimmed["status"] = _pick(raw.get("status"), ("allocation", "reservedFor"))
+    elif kind == QUEUED_WORKLOADS:
+        trimmed["spec"] = _queued_spec(raw.get("spec"))
+        trimmed["status"] = _pick(raw.get("status"), QUEUED_STATUS)
     elif kind not in (NAMESPACES, PRIORITY_CLASSES):
         trimmed["spec"] = _other_spec(raw.get("spec"))
         trimmed["status"] = raw.get("status")
@@ -126,6 +131,22 @@ def _other_spec(spec: object) -> Json:
     if template.get("resourceClaims"):
         trimmed["template"] = {"spec": _pod_spec(template)}
     return trimmed
+
+
+def _queued_spec(spec: object) -> Json:
+    """Of the pods that it wants, no more than of pods: their environments may hold secrets."""
+    trimmed = dict(_mapping(spec))
+    pod_sets = trimmed.get("podSets")
+    if isinstance(pod_sets, list):
+        trimmed["podSets"] = [_pod_set(one) for one in pod_sets if isinstance(one, Mapping)]
+    return trimmed
+
+
+def _pod_set(pod_set: Mapping[str, Any]) -> Json:
+    template = _mapping(pod_set.get("template"))
+    metadata = _pick(template.get("metadata"), ("labels", "annotations"))
+    kept = {"metadata": metadata, "spec": _pod_spec(template.get("spec"))}
+    return {**_pick(pod_set, ("name", "count")), "template": kept}
 
 
 def _slice_spec(spec: object) -> Json:

@@ -17,12 +17,15 @@ from apps.kube.gateway import (
     DAEMONSETS,
     DEPLOYMENTS,
     DRA,
+    GPU_REQUESTS,
     JOBS,
     KOORDINATOR_DEVICES,
     NAMESPACES,
     NODES,
     PODS,
     PRIORITY_CLASSES,
+    QUEUE_KINDS,
+    QUOTAS,
     REPLICASETS,
     STATEFULSETS,
     VOLUMES,
@@ -33,7 +36,7 @@ from apps.kube.kubernetes_gateway import KubernetesGateway
 from apps.kube.object_store import KeptObject
 
 ESSENTIAL = (NODES, PODS)
-OPTIONAL = (*ALL_POD_GROUPS, *DRA, KOORDINATOR_DEVICES)
+OPTIONAL = (*ALL_POD_GROUPS, *DRA, KOORDINATOR_DEVICES, *QUEUE_KINDS, GPU_REQUESTS)
 WATCHED = (
     NODES,
     PODS,
@@ -47,6 +50,7 @@ WATCHED = (
     PRIORITY_CLASSES,
     VOLUMES,
     CLAIMS,
+    QUOTAS,
     *OPTIONAL,
 )
 

@@ -248,7 +248,8 @@ class Gang:
 
     key: "namespace/name"; where PodGroups of two API groups share it, "@" and the group follow for all but
     the first of them. api_version: of its object, "" without one. subgroups: (name, least members).
-    phase, queue: as its scheduler writes them.
+    phase, queue: as its scheduler writes them. refusals: (reason, message) why it was not scheduled, as its
+    scheduler writes them. least: what its least members ask for together, where it says so.
     """
 
     key: str
@@ -258,3 +259,5 @@ class Gang:
     subgroups: tuple[tuple[str, int], ...] = ()
     phase: str = ""
     queue: str = ""
+    refusals: tuple[tuple[str, str], ...] = ()
+    least: Quantities = field(default_factory=dict)

@@ -14,11 +14,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from apps.planner.inventory import DisruptionBudget, Gang, Node, Pod, Workload
+from apps.planner.queues import Entrance, Flavor, GpuRequest, Queue, QueuedWorkload
 
 
 @dataclass(frozen=True)
 class Snapshot:
     """nodes by name; pods, workloads and budgets by uid; gangs by key "namespace/name".
+
+    queues by key "controller/name", flavors by name; entrances, queued and gpu_requests by "namespace/name".
 
     taken_at: epoch seconds of the newest fact in it. problems: one sentence for each part of
     the cluster that could not be read (no permission, unknown resource), naming the kind by its
@@ -33,6 +36,11 @@ class Snapshot:
     budgets: Mapping[str, DisruptionBudget] = field(default_factory=dict)
     gangs: Mapping[str, Gang] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    queues: Mapping[str, Queue] = field(default_factory=dict)
+    entrances: Mapping[str, Entrance] = field(default_factory=dict)
+    flavors: Mapping[str, Flavor] = field(default_factory=dict)
+    queued: Mapping[str, QueuedWorkload] = field(default_factory=dict)
+    gpu_requests: Mapping[str, GpuRequest] = field(default_factory=dict)
 
     @cached_property
     def pods_by_node(self) -> Mapping[str, tuple[Pod, ...]]:

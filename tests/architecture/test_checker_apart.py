@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 PLANNER = Path(__file__).resolve().parents[2] / "apps" / "planner"
-FACTS = {"inventory", "devices", "terms", "snapshot", "plan"}
+FACTS = {"inventory", "devices", "terms", "queues", "snapshot", "plan"}
 TABLES = {"mig.catalogue", "mig.models"}
 """Rows of NVIDIA's placement tables, and by which names a model goes: data, with their sources."""
 CHECKERS = sorted(PLANNER.glob("verification*.py")) + [PLANNER / "outcome.py"]

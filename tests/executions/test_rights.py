@@ -154,6 +154,14 @@ OF_OTHER_SCHEDULERS = {
     "scheduling.volcano.sh/podgroups",
     "scheduling.run.ai/podgroups",
     "scheduling.koordinator.sh/devices",
+    "scheduling.x-k8s.io/elasticquotas",
+    "scheduling.run.ai/queues",
+    "scheduling.volcano.sh/queues",
+    "defrag.gpu.internal/gpurequests",
+    *(
+        f"kueue.x-k8s.io/{one}"
+        for one in ["clusterqueues", "cohorts", "localqueues", "resourceflavors", "workloads"]
+    ),
 }
 """This cluster lacks these: they are asked for, and as they do not exist not followed."""
 TOLD_BESIDE = "/events"

@@ -34,6 +34,7 @@ from apps.kube.translate.nodes import ReadNode, read_node
 from apps.kube.translate.odd import OddNodes
 from apps.kube.translate.pods import Surroundings, read_pod
 from apps.kube.translate.protections import MOVABLE, PROTECT
+from apps.kube.translate.queues import read_queue_facts
 from apps.kube.translate.reservations import with_lone_placeholders
 from apps.kube.translate.sliced_nodes import SlicedNodes
 from apps.kube.translate.surroundings import GANG, Around, Ties, read_ties, surroundings_of
@@ -111,6 +112,7 @@ class Translator:
         pods = with_lone_placeholders(self._read_pods(objects.get(PODS, ()), around, said), self._lone)
         nodes = self._sliced.add(self._read_nodes(objects.get(NODES, ()), taken_at, said), book.nodes)
         nodes = self._linker.link(nodes, objects.get(KOORDINATOR_DEVICES, ()), book.nodes)
+        facts = read_queue_facts(objects, self._remembered, said)
         return Snapshot(
             cluster=cluster,
             taken_at=taken_at,
@@ -119,6 +121,10 @@ class Translator:
             workloads=self._with_unseen_owners(workloads, pods),
             budgets={budget.uid: budget for budget in self._read_budgets(objects, said)},
             gangs=with_unseen_gangs(groups, pods, workloads),
+            queues=facts.queues,
+            entrances=facts.entrances,
+            flavors=facts.flavors,
+            queued=facts.queued,
             problems=tuple(said),
         )
 

@@ -122,6 +122,28 @@ def _quantity(name: str, value: object) -> int | None:
     return _parse(value, name == "cpu")
 
 
+def amounts(found: Mapping[str, Any]) -> dict[str, float]:
+    """Amounts of resources as queues count them, fractions kept; what cannot be read is left out."""
+    read = {clean(name, 320): amount_of(value, name) for name, value in islice(found.items(), MOST_TEXTS)}
+    return {name: amount for name, amount in read.items() if amount is not None}
+
+
+def amount_of(value: object, resource: str) -> float | None:
+    """CPU in millicores, memory in bytes, all else counted, to a thousandth."""
+    if resource == "memory" or resource.startswith(("hugepages-", "ephemeral-storage")):
+        found = _quantity(resource, value)
+        return None if found is None else float(found)
+    found = _quantity("cpu", value)
+    return None if found is None else float(found) / (1 if resource == "cpu" else 1000)
+
+
+def number(value: object, default: float) -> float:
+    """A JSON number, as a finite one within 63 bits."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
+        return default
+    return float(value)
+
+
 @lru_cache(maxsize=10_000)
 def _parse(value: str | int | float, is_cpu: bool) -> int | None:
     """A cluster uses few different amounts, many times each."""
