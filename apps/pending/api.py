@@ -16,12 +16,15 @@ from apps.accounts.rates import require_rate
 from apps.clusters.api import CLUSTER, facts_tag, snapshot_asked
 from apps.clusters.models import Cluster, Snapshot
 from apps.clusters.queries import open_snapshot
-from apps.pending.queries import waiting_workloads
+from apps.pending.queries import places, queue_in_order
 from apps.pending.serializers import WaitingWorkloadSerializer
 from apps.pending.unblocking import MOST_ASKED, find_for_first, known_sentences
 from apps.planner.waiting import WaitingWorkload
 
-ORDER = ["key", "namespace", "priority", "waiting_since", "gpus", "gpus_per_pod", "reason_code"]
+ORDER = [
+    *("position", "key", "namespace", "queue", "priority", "waiting_since", "wait_seconds"),
+    *("gpus", "gpus_per_pod", "reason_code"),
+]
 
 
 class PendingViewSet(GenericViewSet):
@@ -33,6 +36,7 @@ class PendingViewSet(GenericViewSet):
         parameters=[
             CLUSTER,
             OpenApiParameter("namespace", str, description="only of this namespace"),
+            OpenApiParameter("queue", str, description="only what names this queue"),
             OpenApiParameter("reason_code", str, description="only what waits for this reason"),
             OpenApiParameter(
                 "unblocking",
@@ -45,16 +49,17 @@ class PendingViewSet(GenericViewSet):
         ]
     )
     def list(self, request: Request) -> Response:
-        """Gangs and pods that wait, by priority then age unless ordered otherwise, each with its reason."""
+        """Gangs and pods that wait, in the fair order unless ordered otherwise, each with its reason."""
         cluster, row = snapshot_asked(request)
-        wanted = {key: plain_text(request, key) for key in ("namespace", "reason_code")}
+        wanted = {key: plain_text(request, key) for key in ("namespace", "queue", "reason_code")}
         if yes_or_no(request, "unblocking"):
             require_rate("planning", request.user)
             find_for_first(cluster, row, open_snapshot(row), _among(row, wanted))
-        tag = tag_of(facts_tag(request, row), known_sentences(cluster))
+        tag = tag_of(facts_tag(request, row), row.taken_at.isoformat(), known_sentences(cluster))
         if same := unchanged(request, tag):
             return same
-        found, told = _among(row, wanted), {"cluster": cluster}
+        found = _among(row, wanted)
+        told = {"cluster": cluster, "places": places(open_snapshot(row))}
         if request.query_params.get("ordering"):
             rows = WaitingWorkloadSerializer(found, many=True, context=told).data
             page: Any = self.paginate_queryset(ordered(request, cast(Any, rows), ORDER))
@@ -68,6 +73,6 @@ class PendingViewSet(GenericViewSet):
 def _among(row: Snapshot, wanted: dict[str, str]) -> list[WaitingWorkload]:
     return [
         one
-        for one in waiting_workloads(open_snapshot(row))
+        for one in queue_in_order(open_snapshot(row))
         if all(not value or getattr(one, key) == value for key, value in wanted.items())
     ]

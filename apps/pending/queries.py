@@ -1,20 +1,44 @@
-"""What waits in a snapshot, and why: the planner's answer, remembered as long as the picture stays open.
+"""What waits in a snapshot, why, and in which order: the planner's answers, remembered as long as the picture
+stays open.
 
-Nothing is stored: the answer follows from the snapshot alone.
+Nothing is stored: the answers follow from the snapshot alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from django.conf import settings
+
 from apps.clusters.queries import answer_about
+from apps.planner.queue_order import OrderPolicy, Place, order_queue
 from apps.planner.snapshot import Snapshot
 from apps.planner.waiting import WaitingWorkload, explain_pending
 
 
 def waiting_workloads(snapshot: Snapshot) -> tuple[WaitingWorkload, ...]:
-    """Everything that waits, in the order of the queue, each with its reason."""
+    """What waits, as the cluster's scheduler takes it (priority, then age), each with its reason."""
     return answer_about(snapshot, "waiting", lambda: explain_pending(snapshot))
+
+
+def places(snapshot: Snapshot) -> Mapping[str, Place]:
+    """The place of each workload that waits by its key, in the fair order."""
+    found = waiting_workloads(snapshot)
+    return answer_about(snapshot, "places", lambda: order_queue(snapshot, found, order_policy()))
+
+
+def queue_in_order(snapshot: Snapshot) -> tuple[WaitingWorkload, ...]:
+    """Everything that waits in the fair order; what can never run comes last."""
+    by_key = {waiting.key: waiting for waiting in waiting_workloads(snapshot)}
+    return tuple(by_key[key] for key in places(snapshot))
 
 
 def waiting_workload(snapshot: Snapshot, key: str) -> WaitingWorkload | None:
     """One of them by its key ("namespace/name"), None if it does not wait."""
     return next((waiting for waiting in waiting_workloads(snapshot) if waiting.key == key), None)
+
+
+def order_policy() -> OrderPolicy:
+    return OrderPolicy(
+        ageing_seconds=settings.QUEUE_AGEING_SECONDS, place_seconds=settings.QUEUE_PLACE_SECONDS
+    )

@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from apps.clusters.models import Cluster
 from apps.clusters.node_facts import as_time
 from apps.pending.unblocking import known_sentence
+from apps.planner.queue_order import Place
 from apps.planner.waiting import WaitingWorkload
+
+
+class CountSerializer(serializers.Serializer):
+    nodes = serializers.IntegerField()
+    words = serializers.CharField()
+
+
+class SchedulerSerializer(serializers.Serializer):
+    """What the pods' own scheduler said last, and where it stands in that scheduler's order."""
+
+    name = serializers.CharField()
+    position = serializers.IntegerField(
+        allow_null=True, help_text="by priority, then age, among all that waits for it; null if it is gated"
+    )
+    message = serializers.CharField(help_text="as it stands in the pod's condition PodScheduled")
+    nodes = serializers.IntegerField(allow_null=True, help_text="that it counted; null without counts")
+    counts = CountSerializer(many=True)
+    preemption = serializers.CharField(help_text="what it says of preemption")
+    difference = serializers.CharField(
+        help_text="where it differs from the counts of the snapshot, and why; empty where they agree"
+    )
 
 
 class WaitingWorkloadSerializer(serializers.Serializer):
@@ -16,6 +41,17 @@ class WaitingWorkloadSerializer(serializers.Serializer):
     node_counts: reason to number of nodes; a node may have several reasons.
     """
 
+    position = serializers.SerializerMethodField(
+        help_text="in the fair order (priority, then shares, weights and ageing); null if it can never run"
+    )
+    position_words = serializers.SerializerMethodField(help_text="why it stands there")
+    tenant = serializers.SerializerMethodField(help_text="whose share counts: a queue, else a namespace")
+    tenant_share = serializers.SerializerMethodField(
+        help_text="of the tenant's dominant resource, 0 to 1, by what it runs now"
+    )
+    weight = serializers.SerializerMethodField(help_text="of its layer, without ageing")
+    scheduler = serializers.SerializerMethodField()
+    can_never_run = serializers.BooleanField(source="never")
     key = serializers.CharField()
     display = serializers.CharField()
     namespace = serializers.CharField()
@@ -29,6 +65,7 @@ class WaitingWorkloadSerializer(serializers.Serializer):
     queue = serializers.CharField(help_text="of the queue controller that its pods name; empty without")
     model = serializers.CharField()
     waiting_since = serializers.SerializerMethodField()
+    wait_seconds = serializers.SerializerMethodField(help_text="when the snapshot was taken; null: not known")
     priority = serializers.IntegerField()
     reason_code = serializers.CharField()
     sentence = serializers.CharField()
@@ -40,6 +77,46 @@ class WaitingWorkloadSerializer(serializers.Serializer):
     unblocking = serializers.SerializerMethodField(
         help_text="what would let it start, as the planner last said; empty till asked: ?unblocking=true"
     )
+
+    def _place(self, waiting: WaitingWorkload) -> Place | None:
+        return self.context.get("places", {}).get(waiting.key)
+
+    def get_position(self, waiting: WaitingWorkload) -> int | None:
+        place = self._place(waiting)
+        return place.position if place else None
+
+    def get_position_words(self, waiting: WaitingWorkload) -> str:
+        place = self._place(waiting)
+        return place.words if place else ""
+
+    def get_tenant(self, waiting: WaitingWorkload) -> str:
+        place = self._place(waiting)
+        return place.tenant if place else ""
+
+    def get_tenant_share(self, waiting: WaitingWorkload) -> float | None:
+        place = self._place(waiting)
+        return round(place.share, 4) if place else None
+
+    def get_weight(self, waiting: WaitingWorkload) -> float | None:
+        place = self._place(waiting)
+        return place.weight if place else None
+
+    def get_wait_seconds(self, waiting: WaitingWorkload) -> float | None:
+        place = self._place(waiting)
+        return place.waited_seconds if place else None
+
+    @extend_schema_field(SchedulerSerializer)
+    def get_scheduler(self, waiting: WaitingWorkload) -> dict[str, Any]:
+        place, said = self._place(waiting), waiting.saying
+        return {
+            "name": said.scheduler,
+            "position": place.scheduler_position if place else None,
+            "message": said.message,
+            "nodes": said.nodes,
+            "counts": [{"nodes": number, "words": words} for number, words in said.counts],
+            "preemption": said.preemption,
+            "difference": waiting.differs,
+        }
 
     def get_unblocking(self, waiting: WaitingWorkload) -> str:
         cluster: Cluster | None = self.context.get("cluster")

@@ -52,7 +52,7 @@ class Unblocking:
 def can_help(waiting: WaitingWorkload) -> bool:
     """Whether a plan could let it start at all."""
     wants_gpus = bool(waiting.gpus_per_pod or waiting.profiles)
-    return wants_gpus and waiting.reason_code not in NOT_PLANNED
+    return wants_gpus and not waiting.never and waiting.reason_code not in NOT_PLANNED
 
 
 def likeness(waiting: WaitingWorkload) -> tuple[object, ...]:

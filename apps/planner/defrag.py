@@ -230,7 +230,7 @@ def find_obstacle(snapshot: Snapshot, key: str, pods: Sequence[Pod]) -> str:
 
 def _too_large(waiting: WaitingWorkload) -> str:
     """What no node could hold if it were empty needs no search for moves."""
-    return waiting.sentence if waiting.reason_code == TOO_LARGE else ""
+    return waiting.sentence if waiting.never or waiting.reason_code == TOO_LARGE else ""
 
 
 def _refuse(board: Board, waiting: WaitingWorkload, max_moves: int, deadline: Deadline) -> Plan:

@@ -16,6 +16,7 @@ from apps.planner.fitting import RESOURCE_REASONS, Fitting, Reason, reason_of
 from apps.planner.inventory import LinkClass, Pod
 from apps.planner.resources import Demand
 from apps.planner.rooms import WHOLE, is_open_node
+from apps.planner.scheduler_words import KINDS, ORDER
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -26,7 +27,8 @@ class Verdict:
     """What the nodes say to one pod's shape. main: the reason that most often comes first on nodes
     that the pod's fixed wishes allow, else the most frequent one. free_gpus, models, most_on_a_node: of
     those nodes. free_elsewhere: on the open others of that model (of all models, where those are several).
-    has_larger: whether one of the others has more GPUs than any of those."""
+    has_larger: whether one of the others has more GPUs than any of those. first: nodes by the kind of reason
+    that kube-scheduler, asking in its own order, would count them under (scheduler_words)."""
 
     counts: Counter[str] = field(default_factory=Counter)
     fits: list[str] = field(default_factory=list)
@@ -38,6 +40,7 @@ class Verdict:
     most_on_a_node: int = 0
     has_larger: bool = False
     main: Reason | None = None
+    first: Counter[str] = field(default_factory=Counter)
 
 
 class NodeTable:
@@ -94,6 +97,7 @@ class NodeTable:
         if demand.gpus:
             self._find_free_gpus(verdict, eligible)
         verdict.main = _main_reason(verdict, +main)
+        verdict.first = _count_first([*static, *masks], len(self.names))
         return verdict
 
     def _static_masks(self, pod: Pod) -> list[tuple[Reason, Flags]]:
@@ -165,6 +169,24 @@ class NodeTable:
         if verdict.free_gpus:
             at = int(np.argmax(free))
             verdict.best_free, verdict.best_node = int(free[at]), self.names[at]
+
+
+def _count_first(masks: list[tuple[Reason, Flags]], nodes: int) -> Counter[str]:
+    """Nodes by the first kind of refusal in kube-scheduler's order."""
+    by_kind: dict[str, Flags] = {}
+    for reason, mask in masks:
+        kind = KINDS.get(reason)
+        if kind is not None:
+            by_kind[kind] = by_kind[kind] | mask if kind in by_kind else mask
+    found, refused = Counter[str](), np.zeros(nodes, dtype=bool)
+    for kinds in ORDER:
+        here = [by_kind[kind] for kind in kinds if kind in by_kind]
+        for kind in kinds:
+            if kind in by_kind:
+                found[kind] = int((by_kind[kind] & ~refused).sum())
+        for mask in here:
+            refused = refused | mask
+    return +found
 
 
 def _main_reason(verdict: Verdict, main: Counter[Reason]) -> Reason | None:

@@ -50,3 +50,12 @@ def cell_text(value: object) -> object:
     if _NUMBER.fullmatch(word):
         return word
     return f"'{word}" if word.lstrip(" ").startswith(_FORMULA_STARTS) else word
+
+
+def say_duration(seconds: float) -> str:
+    """One unit, rounded down: "4 s", "40 min", "3 h", "2 days"."""
+    whole = int(max(0.0, seconds))
+    for size, word in ((172_800, "days"), (7200, "h"), (60, "min")):
+        if whole >= size:
+            return f"{whole // {'days': 86_400, 'h': 3600, 'min': 60}[word]} {word}"
+    return f"{whole} s"

@@ -12,17 +12,13 @@ from dataclasses import dataclass, field
 from apps.planner.fitting import Fitting
 from apps.planner.inventory import Pod
 from apps.planner.mig.nodes import asked_profiles
+from apps.planner.never import Never, NeverTable
 from apps.planner.node_verdicts import NodeTable, Verdict
 from apps.planner.rooms import Rooms, free_room
+from apps.planner.scheduler_words import NOTHING_SAID, Saying, compare, saying_of
 from apps.planner.snapshot import Snapshot
+from apps.planner.tenants import queue_of
 from apps.planner.waiting_words import say_why
-
-QUEUE_LABELS = (
-    "kueue.x-k8s.io/queue-name",
-    "kai.scheduler/queue",
-    "scheduling.volcano.sh/queue-name",
-    "volcano.sh/queue-name",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +29,9 @@ class WaitingWorkload:
     have several reasons). free_gpus: on the nodes it may run on at all; best_node_free: most
     free GPUs on one of them; free_elsewhere: on the other nodes.
     profiles: MIG instances that one of its pods asks for. queue: of the queue controller that its pods name.
+    first: nodes by kind of reason as kube-scheduler would count them (scheduler_words); saying: what its own
+    scheduler said last; differs: where both differ, and why, "" where they agree.
+    never: no node of the cluster could run it even if all were empty; then the sentence says why.
     """
 
     key: str
@@ -54,6 +53,10 @@ class WaitingWorkload:
     nodes_that_fit: int = 0
     profiles: Mapping[str, int] = field(default_factory=dict)
     queue: str = ""
+    never: bool = False
+    first: Mapping[str, int] = field(default_factory=dict)
+    saying: Saying = NOTHING_SAID
+    differs: str = ""
 
     @property
     def gpus(self) -> int:
@@ -77,10 +80,10 @@ def explain_pending(
     """
     rooms = rooms or free_room(snapshot)
     fitting = Fitting(rooms)
-    table = NodeTable(fitting)
+    table, never = NodeTable(fitting), NeverTable(fitting)
     judged: dict[tuple[object, ...], Verdict] = {}
     return tuple(
-        _explain(snapshot, rooms, fitting, key, pods, _judge(table, pods, judged))
+        _explain(snapshot, rooms, fitting, key, pods, _judge(table, pods, judged), never.judge(key, pods))
         for key, pods in group_pending(snapshot)
         if only is None or key == only
     )
@@ -105,10 +108,14 @@ def _explain(
     key: str,
     pods: tuple[Pod, ...],
     verdict: Verdict,
+    never: Never | None,
 ) -> WaitingWorkload:
     pod = max(pods, key=lambda one: rooms.demand(one).gpus)
-    demand = rooms.demand(pod)
-    code, sentence = say_why(snapshot, rooms, fitting, key, pods, verdict)
+    demand, saying = rooms.demand(pod), saying_of(pods)
+    if never is not None:
+        code, sentence = never.code, never.sentence
+    else:
+        code, sentence = say_why(snapshot, rooms, fitting, key, pods, verdict)
     return WaitingWorkload(
         key=key,
         display=snapshot.workload_name(pod),
@@ -128,10 +135,9 @@ def _explain(
         model=verdict.models.most_common(1)[0][0] if len(verdict.models) == 1 else "",
         nodes_that_fit=len(verdict.fits),
         queue=queue_of(pod),
+        never=never is not None,
+        first=dict(verdict.first),
+        saying=saying,
+        differs=compare(saying, verdict.first, len(snapshot.nodes), len(verdict.fits)),
         profiles=max((asked_profiles(one) for one in pods), key=lambda asked: sum(asked.values())),
     )
-
-
-def queue_of(pod: Pod) -> str:
-    """The queue that a queue controller's label on the pod names; "" without one."""
-    return next((pod.labels[label] for label in QUEUE_LABELS if pod.labels.get(label)), "")

@@ -44,6 +44,11 @@ CODES = {
     Reason.CLAIMS: "resource-claims",
     Reason.OTHER: "other-resource",
 }
+NOT_IN_TURN = {
+    "gated": "takes no turn while it is gated",
+    "gang-incomplete": "takes no turn while members are missing",
+}
+"""Reasons that lie in the workload itself: room would not start it, so it pushes nobody back."""
 MOST_NAMED = 3
 TOO_LARGE = "too-large"
 """Reason code of what no node could hold even if it were empty."""

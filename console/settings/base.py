@@ -246,6 +246,10 @@ REPORT_FOLLOWERS = [  # called by whoever measured it
     "apps.dashboard.mig_changes.follow_mig_changes",
 ]
 SNAPSHOT_STALE_SECONDS = 120
+# The fair order of what waits: a wait of so many seconds doubles a weight (0: no ageing), and what has waited
+# for longer than so many does not keep others of its tenant back (0: for ever).
+QUEUE_AGEING_SECONDS = env.float("QUEUE_AGEING_SECONDS", default=3600)
+QUEUE_PLACE_SECONDS = env.float("QUEUE_PLACE_SECONDS", default=24 * 3600)
 # What fragmentation is measured against: the pods asked for in so many hours, and what is pending.
 FRAGMENTATION_WINDOW_HOURS = env.float("FRAGMENTATION_WINDOW_HOURS", default=24)
 PLAN_EXPIRES_AFTER_SECONDS = env.int("PLAN_EXPIRES_AFTER_SECONDS", default=4 * 3600)

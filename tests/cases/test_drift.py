@@ -79,7 +79,7 @@ def test_a_pod_that_names_a_node_that_is_gone_is_told_so():
     spec = {"nodeSelector": {"kubernetes.io/hostname": "node-z"}}
     [waits] = explain_pending(read(node(gpus=8), pod("asks", gpus=1, spec={**pod()["spec"], **spec})))
     assert waits.reason_code == "node-selector"
-    assert "None of the 1 nodes may run it" in waits.sentence
+    assert "No node has the label kubernetes.io/hostname=node-z" in waits.sentence
 
 
 def test_a_scheduler_that_names_a_pod_that_is_gone_holds_nothing_by_it():

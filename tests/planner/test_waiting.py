@@ -78,7 +78,8 @@ def test_what_fits_waits_for_the_scheduler():
 
 
 def test_two_members_that_each_fit_may_not_fit_together():
-    assert only("a1 ....", waiting("ml/train", gpus=3, count=2)).reason_code == "gpus-scattered"
+    found = only("a1 ....\na2 aa..", waiting("ml/train", gpus=3, count=2))
+    assert (found.reason_code, found.never) == ("gpus-scattered", False)
 
 
 def test_links_missing_and_links_unknown_are_two_reasons():
@@ -114,7 +115,7 @@ def test_devices_by_claims_are_named_and_never_said_to_fit():
 def test_a_selector_that_names_a_removed_node_is_explained():
     found = only("a1 ....", waiting("ml/train", gpus=1, node_selector={"kubernetes.io/hostname": "gone"}))
 
-    assert found.sentence == "None of the 1 nodes may run it: node selector does not match."
+    assert found.sentence == "No node has the label kubernetes.io/hostname=gone that its selector asks for."
 
 
 def test_gates_and_missing_members_come_before_room():
@@ -175,4 +176,5 @@ def test_a_pod_that_wants_mig_instances_is_told_how_many_of_them_are_free():
     assert (found.reason_code, found.profiles) == ("mig", {"1g.5gb": 2})
     assert found.sentence == "It wants 2 x 1g.5gb (1 of 1 free)."
     assert found.node_counts[Reason.MIG] == 2
-    assert only("a1 .", [pod]).sentence == "It wants 2 x 1g.5gb (no open node offers any)."
+    pod = replace(pod, requests={"cpu": 1000, "nvidia.com/mig-1g.10gb": 2})
+    assert only("a1 .", [pod]).sentence == "It wants 2 x 1g.10gb (no open node offers any)."

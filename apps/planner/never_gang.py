@@ -1,0 +1,60 @@
+"""Whether a gang is larger than the whole cluster: how many of its pods empty nodes could hold at once.
+
+An upper bound, so that "never" is always true: daemons and fixed pods are left out of the account.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from apps.planner.inventory import Node, Pod
+from apps.planner.resources import Demand
+from apps.planner.rooms import Rooms
+
+
+def find_gang_bound(
+    rooms: Rooms, homes: Sequence[tuple[Pod, Sequence[Node]]], counts: Mapping[str, int], needed: int
+) -> str:
+    """A sentence where `needed` of the pods cannot stand at once, "" otherwise. homes: of each pod, the
+    exemplars of the nodes that could take it; counts: how many nodes are like each exemplar."""
+    demands = [rooms.demand(pod) for pod, _ in homes]
+    smallest = _smallest_of(demands)
+    if smallest is None or needed < 2:
+        return ""
+    nodes = {node.name: node for _, found in homes for node in found}
+    most = sum(counts[name] * _count_pods(node, smallest) for name, node in sorted(nodes.items()))
+    if most >= needed:
+        return ""
+    what = f"{smallest.gpus} GPU{'' if smallest.gpus == 1 else 's'}" if smallest.gpus else "that size"
+    return (
+        f"The gang needs {needed} pods of {what} at once; with every node empty there would be room "
+        f"for {most}."
+    )
+
+
+def _smallest_of(demands: Sequence[Demand]) -> Demand | None:
+    """What each pod asks for at least; None where they ask for different GPUs."""
+    if len({(one.gpu_resource, one.milli) for one in demands}) != 1:
+        return None
+    names = set.intersection(*({name for name, _ in one.resources} for one in demands))
+    least = {name: min(dict(one.resources)[name] for one in demands) for name in sorted(names)}
+    first = demands[0]
+    return Demand(
+        resources=tuple(least.items()),
+        gpu_resource=first.gpu_resource,
+        gpus=min(one.gpus for one in demands),
+        milli=first.milli,
+    )
+
+
+def _count_pods(node: Node, demand: Demand) -> int:
+    """How many such pods one empty node holds."""
+    limits = [
+        max(node.allocatable.get(name, 0), node.capacity.get(name, 0)) // amount
+        for name, amount in (*demand.resources, ("pods", 1))
+        if name != "pods" or "pods" in node.allocatable
+    ]
+    if demand.gpus:
+        whole = max(node.allocatable.get(demand.gpu_resource, 0), len(node.gpus))
+        limits.append(whole * max(1000 // max(demand.milli, 1), 1) // demand.gpus)
+    return min(limits, default=0)
