@@ -125,5 +125,23 @@ class ObjectStore:
             return list(self._objects.values())
 
 
+class NoticingStore(ObjectStore):
+    """Tells of each object that came, changed or went: (key, the object or None). (None, None) is a whole
+    new list. notice: called with the store's lock held; it must return at once."""
+
+    def __init__(
+        self, kind: Kind, notice: Callable[[tuple[str, str] | None, KeptObject | None], None]
+    ) -> None:
+        super().__init__(kind)
+        self._notice = notice
+
+    def _relisted(self) -> None:
+        self._notice(None, None)
+
+    def _replaced(self, key: tuple[str, str], old: KeptObject | None, new: KeptObject | None) -> None:
+        if old is not None or new is not None:
+            self._notice(key, new)
+
+
 def _word(metadata: dict[str, Any], key: str) -> str:
     return str(metadata.get(key, ""))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from apps.kube import errors
 from apps.kube.gateway import (
@@ -33,7 +33,7 @@ from apps.kube.gateway import (
 )
 from apps.kube.kind_watch import KindWatch
 from apps.kube.kubernetes_gateway import KubernetesGateway
-from apps.kube.object_store import KeptObject
+from apps.kube.object_store import KeptObject, ObjectStore
 
 ESSENTIAL = (NODES, PODS)
 OPTIONAL = (*ALL_POD_GROUPS, *DRA, KOORDINATOR_DEVICES, *QUEUE_KINDS, GPU_REQUESTS)
@@ -59,7 +59,7 @@ class ClusterWatch:
     """on_change is called from any of its threads, after something changed; it must return at once.
 
     pulse_seconds: how often the cluster has to prove itself. A picture is never called fresher than
-    the last proof.
+    the last proof. stores: where some kinds' objects are kept, for who wants to hear of each of them.
     """
 
     def __init__(
@@ -71,6 +71,7 @@ class ClusterWatch:
         watch_seconds: int = 270,
         pulse_seconds: float = 5.0,
         retry_seconds: float = 30.0,
+        stores: Mapping[Kind, ObjectStore] | None = None,
     ) -> None:
         self._gateway = gateway
         self._on_change = on_change
@@ -87,6 +88,7 @@ class ClusterWatch:
                 watch_seconds=watch_seconds,
                 retry_seconds=retry_seconds,
                 is_optional=kind in OPTIONAL,
+                store=(stores or {}).get(kind),
             )
             for kind in kinds
         ]

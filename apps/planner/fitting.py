@@ -14,7 +14,7 @@ from apps.planner.company import TermIndex
 from apps.planner.inventory import LinkClass, Node, Pod, Tie
 from apps.planner.mig.nodes import MIG_PREFIX
 from apps.planner.movability import DEFAULT_SCHEDULER
-from apps.planner.resources import scale_text
+from apps.planner.resources import Demand, scale_text
 from apps.planner.rooms import Room, Rooms
 from apps.planner.selectors import matches_labels, node_matches_terms, untolerated_taints
 from apps.planner.topology import knows_every_link
@@ -177,7 +177,12 @@ def explain_reason(reason: Reason, rooms: Rooms, pod: Pod, node: Node) -> str:
 
 
 def room_reasons(rooms: Rooms, pod: Pod, node: Node) -> list[Reason]:
-    room, demand = rooms.by_node[node.name], rooms.demand(pod)
+    return reasons_of(rooms.by_node[node.name], rooms.demand(pod), pod)
+
+
+def reasons_of(room: Room, demand: Demand, pod: Pod) -> list[Reason]:
+    """What one node's room lacks for the pod; none where it has room."""
+    node = room.node
     found: list[Reason] = []
     for name in room.shortages(demand):
         if name == "gpu":

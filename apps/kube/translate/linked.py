@@ -25,18 +25,20 @@ KOORDINATOR, DRA = "koordinator", "dra"
 
 
 class Linker:
-    """Not safe to share between threads."""
+    """Not safe to share between threads. told: of all nodes, by name, when they were linked last."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[Node, tuple[Seat, ...], str, Node]] = {}
         self._stamps: list[tuple[str, str]] = []
         self._told: Told = {}
+        self.told: Told = {}
 
     def link(
         self, nodes: Mapping[str, Node], devices: Iterable[Raw], sliced: Mapping[str, SlicedNode]
     ) -> dict[str, Node]:
         """devices: Koordinator's Device objects, each named after its node. sliced: by the node's name."""
         told = {**_seats_of_slices(nodes, sliced), **self._koordinators(list(devices))}
+        self.told = told
         kept: dict[str, tuple[Node, tuple[Seat, ...], str, Node]] = {}
         found = dict(nodes)
         for name, (seats, source) in told.items():

@@ -36,6 +36,7 @@ from apps.kube.translate.pods import Surroundings, read_pod
 from apps.kube.translate.protections import MOVABLE, PROTECT
 from apps.kube.translate.queues import read_queue_facts
 from apps.kube.translate.reservations import with_lone_placeholders
+from apps.kube.translate.single import Scenery
 from apps.kube.translate.sliced_nodes import SlicedNodes
 from apps.kube.translate.surroundings import GANG, Around, Ties, read_ties, surroundings_of
 from apps.kube.translate.unreadable import (
@@ -50,7 +51,7 @@ from apps.kube.translate.unreadable import (
 )
 from apps.kube.translate.values import brief, child, clean
 from apps.kube.translate.volumes import bound_volume, claimed_volume
-from apps.kube.translate.workloads import read_budget, read_workload
+from apps.kube.translate.workloads import read_budget, read_workload, update_with_parents
 from apps.planner.inventory import DisruptionBudget, Gang, Node, Pod, Workload
 from apps.planner.snapshot import Snapshot
 
@@ -78,7 +79,8 @@ class _SeenPod:
 
 
 class Translator:
-    """Remembers the objects of its last snapshot. Not safe to share between threads."""
+    """Remembers the objects of its last snapshot. scenery: what was around them. Not safe to share between
+    threads."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, tuple[str, ReadNode]] = {}
@@ -91,6 +93,7 @@ class Translator:
         self._keeper = BookKeeper()
         self._odd = OddNodes()
         self._lone: dict[str, tuple[Pod, Pod]] = {}
+        self.scenery = Scenery()
 
     def build(
         self,
@@ -113,6 +116,7 @@ class Translator:
         nodes = self._sliced.add(self._read_nodes(objects.get(NODES, ()), taken_at, said), book.nodes)
         nodes = self._linker.link(nodes, objects.get(KOORDINATOR_DEVICES, ()), book.nodes)
         facts = read_queue_facts(objects, self._remembered, said)
+        self.scenery = Scenery(around, book.nodes, self._linker.told, nodes)
         return Snapshot(
             cluster=cluster,
             taken_at=taken_at,
@@ -141,7 +145,7 @@ class Translator:
                     found[read[0].uid] = read[0]
                     if read[1]:
                         gangs.add(read[0].uid)
-        return _named_by_parents(found), frozenset(gangs)
+        return update_with_parents(found), frozenset(gangs)
 
     def _read_around(
         self,
@@ -283,17 +287,6 @@ def _namespace_saying(raw: Mapping[str, Any], key: str) -> str:
     """Its name if its annotation of that key is true."""
     is_said = child(raw, "metadata", "annotations").get(key) == "true"
     return clean(child(raw, "metadata").get("name"), 253) if is_said else ""
-
-
-def _named_by_parents(workloads: dict[str, Workload]) -> dict[str, Workload]:
-    """A ReplicaSet is updating when its Deployment is."""
-    updating = {uid for uid, workload in workloads.items() if workload.updating}
-    return {
-        uid: replace(workload, updating=True)
-        if workload.parent in updating and not workload.updating
-        else workload
-        for uid, workload in workloads.items()
-    }
 
 
 def _is_over(valid_until: float | None, taken_at: float) -> bool:

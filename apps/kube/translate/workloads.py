@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from apps.kube.translate.placement import read_selector
@@ -75,3 +76,14 @@ def read_budget(raw: Mapping[str, Any]) -> DisruptionBudget:
         observed=0 < whole(status.get("observedGeneration")) >= whole(metadata.get("generation"), 1),
         always_allow_unhealthy=spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow",
     )
+
+
+def update_with_parents(workloads: dict[str, Workload]) -> dict[str, Workload]:
+    """A ReplicaSet is updating when its Deployment is."""
+    updating = {uid for uid, workload in workloads.items() if workload.updating}
+    return {
+        uid: replace(workload, updating=True)
+        if workload.parent in updating and not workload.updating
+        else workload
+        for uid, workload in workloads.items()
+    }

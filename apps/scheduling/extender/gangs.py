@@ -1,0 +1,152 @@
+"""A gang starts as a whole or not at all: is there room for all who still need a node, and where.
+
+Counted per shape and lazily: nodes are asked one by one until there is room enough. A gang of several shapes
+is laid out, the largest first. Not in here: whether one node takes one pod (judging).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from apps.planner.inventory import Gang, LinkClass, Node, Pod
+from apps.planner.resources import Demand, demand_of
+from apps.planner.room import Room
+from apps.planner.selectors import tolerates
+from apps.scheduling.extender.judging import TAKES, Judge
+from apps.scheduling.extender.picture import Picture
+
+CORDON = "node.kubernetes.io/unschedulable"
+MOST_ON_A_NODE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a gang lacks. missing: members that do not exist yet. waiting: those who need a node before it may
+    start, the asked pod first."""
+
+    missing: int
+    waiting: tuple[Pod, ...]
+
+
+def need_of(picture: Picture, pod: Pod) -> Need | None:
+    """None for a pod that starts by itself, or whose gang has started already."""
+    gang = picture.gangs.get(pod.gang) if pod.gang else None
+    least = gang.min_members if gang else 1
+    if least <= 1:
+        return None
+    members = [one for one in picture.members(pod.gang) if not _is_over(one)]
+    placed = sum(1 for one in members if one.node_name or picture.assumed.get(one.uid) is not None)
+    waiting = [
+        one
+        for one in members
+        if one.uid != pod.uid and not one.node_name and picture.assumed.get(one.uid) is None
+    ]
+    lacking = least - placed
+    if lacking <= 0:
+        return None
+    able = sorted((one for one in waiting if not one.gates), key=lambda one: (one.created_at, one.uid))
+    chosen = (pod, *able[: lacking - 1])
+    return Need(lacking - len(chosen), chosen)
+
+
+def why_not(need: Need, gang: Gang | str, has_room: bool) -> str:
+    """What a member is told on every node; "" where the gang may start."""
+    name = gang if isinstance(gang, str) else gang.key
+    if need.missing:
+        return f"the gang {name} is incomplete: {need.missing} of its members do not exist or are gated"
+    if not has_room:
+        return f"the gang {name} does not fit as a whole: {len(need.waiting)} members need a node at once"
+    return ""
+
+
+def has_room(judge: Judge, pods: Sequence[Pod], kept: Mapping[str, str]) -> bool:
+    """Whether all of them can start at once. kept: nodes that are kept for others."""
+    return find_places(judge, pods, kept) is not None
+
+
+def find_places(judge: Judge, pods: Sequence[Pod], kept: Mapping[str, str]) -> list[tuple[Pod, str]] | None:
+    """A node for each, the largest first, each on the tightest that takes it; None where there is none for
+    some. Nothing is changed."""
+    trial: dict[int, Room] = {}
+    found: list[tuple[Pod, str]] = []
+    for group in _by_shape(judge.picture, pods):
+        left = list(group)
+        for row in _rows_taking(judge, left[0], kept, trial):
+            demand = demand_of(left[0], judge.picture.gpu_names)
+            while left and len(found) < MOST_ON_A_NODE * len(pods):
+                room = _tried(judge.picture, trial, row)
+                if not _fits(room, demand):
+                    break
+                room.add(left[0], demand, room.choose_devices(demand))
+                _doubt_links(room, demand)
+                found.append((left.pop(0), judge.picture.names[row]))
+            if not left:
+                break
+        if left:
+            return None
+    return found
+
+
+def _by_shape(picture: Picture, pods: Sequence[Pod]) -> Iterator[list[Pod]]:
+    groups: dict[object, list[Pod]] = {}
+    for pod in pods:
+        shape = (demand_of(pod, picture.gpu_names), tuple(sorted(pod.node_selector.items())), pod.node_terms)
+        groups.setdefault(shape, []).append(pod)
+    size: Callable[[list[Pod]], tuple[int, str]] = lambda group: (  # noqa: E731
+        -demand_of(group[0], picture.gpu_names).gpu_milli,
+        group[0].uid,
+    )
+    yield from sorted(groups.values(), key=size)
+
+
+def _rows_taking(judge: Judge, pod: Pod, kept: Mapping[str, str], trial: Mapping[int, Room]) -> Iterator[int]:
+    """Rows whose nodes take such a pod now and that its scheduler may use, those with least idle first."""
+    picture = judge.picture
+    rows = np.arange(len(picture.names))
+    judged = judge.judge(pod, rows)
+    able = []
+    for row in np.flatnonzero(judged.code[rows] == TAKES).tolist():
+        node, name = picture.nodes.get(picture.names[row]), picture.names[row]
+        if node is not None and name not in kept and is_open_to(pod, node):
+            able.append(row)
+    idle = {row: _idle(trial.get(row) or picture.rooms[row]) for row in able}
+    yield from sorted(able, key=lambda row: (idle[row], int(picture.order[row])))
+
+
+def is_open_to(pod: Pod, node: Node) -> bool:
+    """By its cordon and taints, which the scheduler asks by itself for the nodes that it offers."""
+    if node.unschedulable and not any(
+        one.operator == "Exists" and one.key in ("", CORDON) for one in pod.tolerations
+    ):
+        return False
+    return tolerates(pod, [taint for taint in node.taints if taint.key != CORDON])
+
+
+def _tried(picture: Picture, trial: dict[int, Room], row: int) -> Room:
+    if row not in trial:
+        room = picture.rooms[row]
+        assert room is not None
+        trial[row] = room.copy()
+    return trial[row]
+
+
+def _fits(room: Room, demand: Demand) -> bool:
+    return room.fits(demand)
+
+
+def _doubt_links(room: Room, demand: Demand) -> None:
+    """Which devices the kubelet will give is not known: the next one with a wish for links cannot rely on
+    them."""
+    if demand.gpus and demand.link not in (None, LinkClass.NODE):
+        room.located = False
+
+
+def _idle(room: Room | None) -> int:
+    return 0 if room is None else room.idle_milli
+
+
+def _is_over(pod: Pod) -> bool:
+    return pod.terminating or pod.phase in ("Succeeded", "Failed")

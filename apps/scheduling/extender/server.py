@@ -1,0 +1,104 @@
+"""The extender as a web program: bytes in, a decision, bytes out; and what it counts.
+
+Decisions take well under a millisecond each and are made on the loop itself, so that the picture needs no
+lock. Binding waits for the API server and is done in threads.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import structlog
+from aiohttp import web
+from aiohttp.web_protocol import RequestPayloadError
+
+from apps.planner.inventory import Pod
+from apps.scheduling.extender import wire
+from apps.scheduling.extender.counters import Counters
+from apps.scheduling.extender.deciding import Extender, StalePicture
+
+LARGEST_CALL = 64 * 1024 * 1024
+"""A scheduler that sends whole nodes (nodeCacheCapable false) sends a great deal."""
+logger = structlog.get_logger(__name__)
+
+
+class Source(Protocol):
+    """Where the picture comes from."""
+
+    @property
+    def problem(self) -> str: ...
+
+    def catch_up(self) -> None: ...
+
+    def read_pod(self, raw: wire.Json) -> Pod: ...
+
+
+class Verbs:
+    """The handlers, one for each verb. prefix-free: the scheduler's urlPrefix ends before them."""
+
+    def __init__(self, extender: Extender, source: Source, counters: Counters) -> None:
+        self._extender, self._source, self._counters = extender, source, counters
+
+    async def filter(self, request: web.Request) -> web.Response:
+        return await self._answer(request, "filter", self._filter)
+
+    async def prioritize(self, request: web.Request) -> web.Response:
+        return await self._answer(request, "prioritize", self._prioritize)
+
+    async def health(self, request: web.Request) -> web.Response:
+        """200 while calls are answered by the picture; 503 with the reason before and while it is stale."""
+        self._source.catch_up()
+        age, most = self._extender.age(), self._extender.options.stale_after
+        if age <= most:
+            return web.Response(text=f"ok: the picture is {age:.1f} s old\n")
+        words = self._source.problem or f"the picture is {age:.0f} s old, more than {most:g} s"
+        return web.Response(text=f"{words}\n", status=503)
+
+    async def metrics(self, request: web.Request) -> web.Response:
+        text = self._counters.text(self._extender)
+        return web.Response(body=text, content_type="text/plain", charset="utf-8")
+
+    async def _answer(
+        self, request: web.Request, verb: str, decide: Callable[[bytes], bytes]
+    ) -> web.Response:
+        began = time.perf_counter()
+        try:
+            body = await request.read()
+            answer = decide(body)
+        except (wire.BadCall, RequestPayloadError) as error:
+            self._counters.note(verb, "bad call", time.perf_counter() - began)
+            logger.warning("a scheduler's call cannot be read", verb=verb, error=str(error))
+            return web.Response(text=f"{error}\n", status=400)
+        except StalePicture as error:
+            self._counters.note(verb, "stale", time.perf_counter() - began)
+            if verb == "filter":
+                return _json(wire.filter_error(str(error)))
+            return web.Response(text=f"{error}\n", status=503)
+        self._counters.note(verb, "answered", time.perf_counter() - began)
+        return _json(answer)
+
+    def _filter(self, body: bytes) -> bytes:
+        call = wire.read_call(body)
+        self._source.catch_up()
+        found = self._extender.filter(self._source.read_pod(call.pod), call.names)
+        return wire.filter_answer(call, found.fitting, dict(found.failed), dict(found.hopeless))
+
+    def _prioritize(self, body: bytes) -> bytes:
+        call = wire.read_call(body)
+        self._source.catch_up()
+        return wire.priorities(self._extender.prioritize(self._source.read_pod(call.pod), call.names))
+
+
+def make_app(verbs: Verbs) -> web.Application:
+    app = web.Application(client_max_size=LARGEST_CALL)
+    app.router.add_post("/filter", verbs.filter)
+    app.router.add_post("/prioritize", verbs.prioritize)
+    app.router.add_get("/healthz", verbs.health)
+    app.router.add_get("/metrics", verbs.metrics)
+    return app
+
+
+def _json(body: bytes) -> web.Response:
+    return web.Response(body=body, content_type="application/json")

@@ -1,0 +1,95 @@
+"""`manage.py serve_extender`: the scheduler extender of one cluster, over HTTP or TLS."""
+
+from __future__ import annotations
+
+import ssl
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+from django.core.management.base import BaseCommand, CommandError
+
+from apps.clusters.errors import ClusterError
+from apps.clusters.queries import active_clusters
+from apps.scheduling.extender.options import Options, WhenStale
+from apps.scheduling.extender.policies import POLICIES
+from apps.scheduling.extender.program import make_extender, make_tls
+
+
+class Command(BaseCommand):
+    help = "Serve the scheduler extender of one registered cluster (filter, prioritize, preempt, bind)."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        own = Options()
+        parser.add_argument("--cluster", required=True, help="name of the cluster")
+        parser.add_argument("--listen", default="127.0.0.1:8890", help="HOST:PORT")
+        parser.add_argument("--cert", type=Path, help="serve TLS with this certificate")
+        parser.add_argument("--key", type=Path)
+        parser.add_argument(
+            "--client-ca", type=Path, help="only callers with a certificate of this authority are answered"
+        )
+        parser.add_argument("--policy", choices=sorted(POLICIES), default=own.policy)
+        parser.add_argument(
+            "--when-stale", choices=[str(one) for one in WhenStale], default=str(own.when_stale)
+        )
+        parser.add_argument(
+            "--stale-after", type=float, default=own.stale_after, metavar="SECONDS", help="age of the picture"
+        )
+        parser.add_argument(
+            "--reserved-mib", type=int, default=0, help="of each GPU's memory, never given out in shares"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        host, port = _address(options["listen"])
+        cluster = active_clusters().filter(name=options["cluster"]).first()
+        if cluster is None:
+            raise CommandError(
+                f"there is no watched cluster {options['cluster']!r}: register it first, or look at its name",
+                returncode=2,
+            )
+        chosen = Options(
+            policy=options["policy"],
+            when_stale=WhenStale(options["when_stale"]),
+            stale_after=options["stale_after"],
+            reserved_mib=options["reserved_mib"],
+        )
+        tls = _tls(options)
+        try:
+            served = make_extender(cluster, chosen)
+        except ClusterError as error:
+            raise CommandError(str(error), returncode=2) from None
+        where = f"{'https' if tls else 'http'}://{host}:{port}"
+        web.run_app(
+            served.app,
+            host=host,
+            port=port,
+            ssl_context=tls,
+            access_log=None,
+            print=lambda *_: self.stdout.write(f"extender of {cluster.name} listens on {where}"),
+            shutdown_timeout=2,
+        )
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) > 65535:
+        raise CommandError(f"--listen wants HOST:PORT, such as 127.0.0.1:8890, not {text!r}", returncode=2)
+    return host.strip("[]"), int(port)
+
+
+def _tls(options: dict[str, Any]) -> ssl.SSLContext | None:
+    files = [options["cert"], options["key"]]
+    if not any(files):
+        if options["client_ca"]:
+            raise CommandError("--client-ca wants TLS: give --cert and --key as well", returncode=2)
+        return None
+    for name, file in zip(("--cert", "--key"), files, strict=True):
+        if file is None or not file.is_file():
+            raise CommandError(f"{name}: there is no file {file}; TLS wants both", returncode=2)
+    if options["client_ca"] and not options["client_ca"].is_file():
+        raise CommandError(f"--client-ca: there is no file {options['client_ca']}", returncode=2)
+    try:
+        return make_tls(str(files[0]), str(files[1]), str(options["client_ca"] or ""))
+    except (ssl.SSLError, OSError) as error:
+        raise CommandError(f"the certificate cannot be used: {error}", returncode=2) from None

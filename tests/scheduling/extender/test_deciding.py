@@ -1,0 +1,213 @@
+"""What the extender answers about drawn clusters: who passes, who is best, and why not."""
+
+from dataclasses import replace
+
+import pytest
+
+from apps.planner.inventory import LinkClass, Pod, Topology
+from apps.scheduling.extender.deciding import Extender, StalePicture
+from apps.scheduling.extender.holds import Hold, KeptHolds
+from apps.scheduling.extender.options import Options, WhenStale
+from apps.scheduling.extender.picture import Picture
+from tests.drawing import cluster, waiting
+
+
+class Clock:
+    now = 1000.0
+    age = 0.0
+
+
+def extender(snapshot, *, options=None, holds=None, clock=None):
+    picture = Picture(reserved_mib=options.reserved_mib if options else 0)
+    picture.take(snapshot)
+    clock = clock or Clock()
+    return Extender(
+        picture, options or Options(), age=lambda: clock.age, clock=lambda: clock.now, holds=holds
+    )
+
+
+def bound(pod: Pod, node: str) -> Pod:
+    return replace(pod, node_name=node, phase="Running", ready=True)
+
+
+def test_refuses_where_too_few_gpus_are_free_and_never_names_a_node_that_was_not_offered():
+    (pod,) = waiting("team/train", gpus=4)
+    found = extender(cluster("a1 aab.....\n a2 ccccc...\n a3 ........", [pod])).filter(pod, ["a2", "a1"])
+    assert found.fitting == ["a1"]
+    assert found.failed == {"a2": "too few free GPUs"}
+    assert not found.hopeless
+
+
+def test_what_no_preemption_mends_is_told_apart():
+    (pod,) = waiting("team/train", gpus=8)
+    snapshot = cluster("a1 ....\n a2 aa......", [pod], nodes={"a2": {"drift": ("one GPU fell off",)}})
+    found = extender(snapshot).filter(pod, ["a1", "a2", "gone"])
+    assert found.hopeless == {
+        "a1": "too few free GPUs",
+        "a2": "node shows less than it did",
+        "gone": "the node is not known to the extender yet",
+    }
+
+
+def _pcie(node):
+    links = tuple(tuple("X" if a == b else "SYS" for b in range(8)) for a in range(8))
+    return replace(node, topology=Topology(links=links, source="test"))
+
+
+def test_the_wanted_bandwidth_is_asked_of_links_that_are_known():
+    (pod,) = waiting("team/train", gpus=4, link=LinkClass.NVLINK)
+    snapshot = cluster("slow ........\n dark ........\n fast ........", [pod])
+    nodes = dict(snapshot.nodes)
+    nodes["slow"], nodes["dark"] = _pcie(nodes["slow"]), replace(nodes["dark"], topology=None)
+    found = extender(replace(snapshot, nodes=nodes)).filter(pod, ["slow", "dark", "fast"])
+    assert found.fitting == ["fast"]
+    assert found.hopeless == {
+        "slow": "no 4-GPU group with the wanted bandwidth (NVLink)",
+        "dark": "no GPU topology metadata",
+    }
+
+
+def test_the_best_node_alone_gets_ten_and_equals_do_not():
+    (pod,) = waiting("team/train", gpus=2)
+    scores = dict(
+        extender(cluster("a1 aaaaa...\n a2 a.......\n a3 ........\n a4 ........", [pod])).prioritize(
+            pod, ["a4", "a3", "a2", "a1"]
+        )
+    )
+    assert scores["a1"] == 10
+    assert 9 >= scores["a2"] > scores["a3"] == scores["a4"] == 0
+    equal = extender(cluster("a1 ........\n a2 ........\n a3 ........", [pod])).prioritize(
+        pod, ["a1", "a2", "a3"]
+    )
+    assert sorted(score for _, score in equal) == [9, 9, 10]
+
+
+def test_a_pod_that_was_told_its_best_node_counts_there_at_once_and_only_once():
+    first, second = waiting("team/one", gpus=8)[0], waiting("team/two", gpus=8)[0]
+    clock = Clock()
+    asked = extender(cluster("a1 ........\n a2 ........", [first], [second]), clock=clock)
+    node = max(asked.prioritize(first, ["a1", "a2"]), key=lambda pair: pair[1])[0]
+    other = {"a1": "a2", "a2": "a1"}[node]
+    assert asked.filter(second, ["a1", "a2"]).fitting == [other]
+    # The watch confirms the first; it asks for nothing twice.
+    asked.picture.tell_pod(bound(first, node))
+    assert asked.picture.room(node).free_gpus == 0
+    assert len(asked.picture.assumed) == 1
+    # The second went elsewhere after all (nowhere, that is): its assumption ends by itself.
+    clock.now += asked.options.told_seconds
+    asked.picture.expire(clock.now)
+    assert asked.picture.room(other).free_gpus == 8
+
+
+def test_a_pod_that_its_scheduler_put_elsewhere_counts_there_alone():
+    (pod,) = waiting("team/one", gpus=8)
+    asked = extender(cluster("a1 ........\n a2 ........", [pod]))
+    node = max(asked.prioritize(pod, ["a1", "a2"]), key=lambda pair: pair[1])[0]
+    other = {"a1": "a2", "a2": "a1"}[node]
+    asked.picture.tell_pod(bound(pod, other))
+    assert asked.picture.room(node).free_gpus == 8
+    assert asked.picture.room(other).free_gpus == 0
+    asked.picture.forget_pod(pod.uid)
+    assert asked.picture.room(other).free_gpus == 8
+
+
+def test_a_held_node_is_open_to_its_gang_alone_until_the_deadline():
+    (stranger,), gang = waiting("team/stranger", gpus=8), waiting("ml/train", gpus=8, count=2)
+    clock = Clock()
+    hold = Hold("a1", "kept for ml/train by execution 7", gangs=frozenset({"ml/train"}), until=1060.0)
+    asked = extender(
+        cluster("a1 ........\n a2 ........", [stranger], gang), holds=KeptHolds([hold]), clock=clock
+    )
+    found = asked.filter(stranger, ["a1"])
+    assert found.hopeless == {"a1": "the node is kept for ml/train by execution 7"}
+    assert asked.filter(gang[0], ["a1", "a2"]).fitting == ["a1", "a2"]
+    clock.now = 1060.0
+    assert asked.filter(stranger, ["a1"]).fitting == ["a1"]
+
+
+def test_a_gang_starts_as_a_whole_or_not_at_all():
+    gang = waiting("ml/train", gpus=8, count=3)
+    names = ["a1", "a2", "a3"]
+    found = extender(cluster("a1 ........\n a2 ........\n a3 a.......", gang)).filter(gang[0], names)
+    assert not found.fitting
+    assert found.hopeless["a1"] == "the gang ml/train does not fit as a whole: 3 members need a node at once"
+    assert found.failed["a3"] == "too few free GPUs"
+    lacking = cluster("a1 ........\n a2 ........\n a3 ........", gang[:2])
+    lacking = replace(lacking, gangs={"ml/train": replace(lacking.gangs["ml/train"], min_members=3)})
+    words = extender(lacking).filter(gang[0], names).hopeless["a1"]
+    assert words == "the gang ml/train is incomplete: 1 of its members do not exist or are gated"
+
+
+def test_the_rest_of_a_gang_keeps_its_room_once_the_first_is_let_through():
+    gang, (stranger,) = waiting("ml/train", gpus=8, count=3), waiting("team/stranger", gpus=1)
+    names = ["a1", "a2", "a3"]
+    asked = extender(cluster("a1 ........\n a2 ........\n a3 ........", gang, [stranger]))
+    for pod in gang:
+        assert asked.filter(stranger, names).fitting == (names if pod is gang[0] else [])
+        asked.picture.release(stranger.uid)
+        fitting = asked.filter(pod, names).fitting
+        node = max(asked.prioritize(pod, fitting), key=lambda pair: pair[1])[0] if fitting[1:] else fitting[0]
+        asked.picture.tell_pod(bound(pod, node))
+    assert {asked.picture.room(name).free_gpus for name in names} == {0}
+
+
+@pytest.mark.parametrize("age", [31.0, float("inf")])
+def test_an_old_picture_refuses_or_abstains_as_it_is_set(age):
+    (pod,) = waiting("team/train", gpus=8)
+    clock = Clock()
+    clock.age = age
+    asked = extender(cluster("a1 aa......", [pod]), clock=clock)
+    with pytest.raises(StalePicture, match="picture of the cluster"):
+        asked.filter(pod, ["a1"])
+    asked.use(options=Options(when_stale=WhenStale.ABSTAIN))
+    assert asked.filter(pod, ["a1"]).fitting == ["a1"]
+    assert asked.prioritize(pod, ["a1"]) == [("a1", 0)]
+
+
+def test_shares_of_a_gpu_never_exceed_its_memory_less_what_is_reserved():
+    (pod,), memory = waiting("team/infer", gpus=1, gpu_milli=500, gpu_memory_mib=40_000), 81_920
+    snapshot = cluster("a1 4.......", [pod])
+    node = snapshot.nodes["a1"]
+    gpus = tuple(replace(gpu, memory_mib=memory) for gpu in node.gpus)
+    snapshot = replace(snapshot, nodes={"a1": replace(node, gpus=gpus)})
+    (large,) = waiting("team/large", gpus=1, gpu_milli=500, gpu_memory_mib=memory)
+    assert extender(snapshot).filter(large, ["a1"]).fitting == ["a1"]
+    spared = extender(snapshot, options=Options(reserved_mib=512))
+    assert spared.filter(pod, ["a1"]).fitting == ["a1"]
+    found = spared.filter(large, ["a1"])
+    assert found.hopeless == {"a1": "no GPU with enough memory left: its shares would exceed it"}
+
+
+def test_every_verdict_is_kept_with_its_reasons_and_its_best_nodes():
+    (pod,) = waiting("team/train", gpus=4)
+    asked = extender(cluster("a1 aab.....\n a2 ccccc...\n a3 ........", [pod]))
+    asked.filter(pod, ["a1", "a2", "a3"])
+    asked.prioritize(pod, ["a1", "a3"])
+    best, filtered = asked.sink.of_pod(pod.uid)
+    assert filtered.refused == {"too few free GPUs": 1}
+    assert filtered.fitting == 2
+    assert best.top[0].node == "a1"
+    assert best.top[0].score == 10
+    assert sum(part.points for part in best.top[0].parts) == pytest.approx(best.top[0].points)
+
+
+@pytest.mark.parametrize("policy", ["packing", "fgd", "demand-fit"])
+def test_what_is_remembered_is_what_a_fresh_look_says(policy):
+    """After a storm of changes every remembered verdict and score equals that of an extender made anew."""
+    pods = [waiting(f"team/p{at}", gpus=1 + at % 3)[0] for at in range(12)]
+    snapshot = cluster("a1 aab.....\n a2 ccccc...\n a3 ........\n a4 5.......", pods)
+    options = Options(policy=policy, told_seconds=0.0)
+    names = list(snapshot.nodes)
+    asked = extender(snapshot, options=options)
+    for at, pod in enumerate(pods):
+        node = max(asked.prioritize(pod, names), key=lambda pair: pair[1])[0]
+        asked.picture.tell_pod(bound(pod, node))
+        if at % 3 == 2:
+            asked.picture.forget_pod(pods[at - 1].uid)
+        now = replace(snapshot, pods=dict(asked.picture.pods))
+        for other in pods[:3]:
+            probe = replace(other, uid=f"probe-{at}-{other.uid}")
+            fresh = extender(now, options=options)
+            assert asked.filter(probe, names) == fresh.filter(probe, names)
+            assert asked.prioritize(probe, names) == fresh.prioritize(probe, names)
+            asked.picture.release(probe.uid)
