@@ -16,6 +16,7 @@ from apps.executions.trust_api import PreflightViewSet, ShadowViewSet
 from apps.fragmentation.api import FragmentationViewSet
 from apps.pending.api import PendingViewSet
 from apps.pending.what_if_api import WhatIfViewSet
+from apps.placing.api import PlacementPolicyViewSet, VerdictViewSet
 from apps.plans.api import PlanViewSet
 from apps.plans.policy_api import PolicyViewSet
 from apps.telemetry.api import TelemetryViewSet
@@ -44,6 +45,8 @@ router.register("telemetry", TelemetryViewSet, basename="telemetry")
 router.register("fragmentation", FragmentationViewSet, basename="fragmentation")
 router.register("pending", PendingViewSet, basename="pending")
 router.register("what-if", WhatIfViewSet, basename="what-if")
+router.register("placement-policies", PlacementPolicyViewSet, basename="placement-policy")
+router.register("verdicts", VerdictViewSet)
 router.register("plans", PlanViewSet)
 router.register("executions", ExecutionViewSet)
 router.register("policies", PolicyViewSet, basename="policy")

@@ -36,6 +36,7 @@ INSTALLED_APPS = [
     "apps.clusters",
     "apps.telemetry",
     "apps.fragmentation",
+    "apps.placing",
     "apps.pending",
     "apps.plans",
     "apps.executions",
@@ -281,6 +282,11 @@ STEERING_URL = env.str("STEERING_URL", default="")
 STEERING_CA_FILE = env.str("STEERING_CA_FILE", default="")
 STEERING_NAMESPACE = env.str("STEERING_NAMESPACE", default="gpu-defrag")
 STEERING_SETTLE_SECONDS = env.float("STEERING_SETTLE_SECONDS", default=0.5)
+
+# Where a cluster's scheduler reaches its extender; {cluster} stands for the cluster's name. Empty URL:
+# its configuration is shown with a placeholder.
+EXTENDER_URL = env.str("EXTENDER_URL", default="")
+EXTENDER_CA_FILE = env.str("EXTENDER_CA_FILE", default="")
 
 # Carrying out plans. A visit is one runner's stay at one execution; the lease outlives any one request.
 EXECUTION_LEASE_SECONDS = env.float("EXECUTION_LEASE_SECONDS", default=60)
