@@ -1,6 +1,6 @@
 """Cuts API objects down to what `translate` reads, before they are kept.
 
-Most of an object is of no use here (managed fields, images, probes), and container environments may
+Most of an object is of no use here (managed fields, mounts, probes), and container environments may
 hold secrets, which must not lie in this program's memory.
 """
 
@@ -36,7 +36,7 @@ METADATA = (
     "ownerReferences",
 )
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-CONTAINER = ("name", "resources", "ports", "restartPolicy", "stdin", "tty")
+CONTAINER = ("name", "image", "resources", "ports", "restartPolicy", "stdin", "tty")
 POD_SPEC = (
     "nodeName",
     "nodeSelector",
@@ -49,6 +49,7 @@ POD_SPEC = (
     "schedulerName",
     "schedulingGates",
     "terminationGracePeriodSeconds",
+    "activeDeadlineSeconds",
     "overhead",
     "resources",
     "resourceClaims",

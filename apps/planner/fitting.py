@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from apps.planner.affinity import interpod_reasons, uses_neighbours
 from apps.planner.company import TermIndex
-from apps.planner.inventory import LinkClass, Node, Pod, Tie
+from apps.planner.inventory import LinkClass, Node, NodeTerm, Pod, Tie
 from apps.planner.mig.nodes import MIG_PREFIX
 from apps.planner.movability import DEFAULT_SCHEDULER
 from apps.planner.resources import Demand, scale_text
@@ -31,7 +31,7 @@ class Reason(StrEnum):
     AFFINITY = "node affinity does not match"
     TAINT = "taint not tolerated"
     SCHEDULER = "pod belongs to another scheduler"
-    VOLUME = "its volume is pinned to another node"
+    VOLUME = "its volume is bound to another node or zone"
     CLAIMS = "devices by resource claims: only the scheduler can match them"
     NO_SUCH_GPU = "node has no such GPUs"
     GPU = "too few free GPUs"
@@ -76,7 +76,7 @@ class Fitting:
         self.snapshot = rooms.snapshot
         pods = self.snapshot.pods.values()
         self._label_keys = _keys_asked(pods)
-        self._by_name = any(term.fields for pod in pods for term in pod.node_terms)
+        self._by_name = any(term.fields for pod in pods for term in _terms_of(pod))
         self._node_kinds = {name: self._kind(node) for name, node in self.snapshot.nodes.items()}
         self._signatures: dict[str, tuple[object, ...]] = {}
         self._static: dict[tuple[object, ...], tuple[Reason, ...]] = {}
@@ -103,6 +103,7 @@ class Fitting:
                 pod.node_terms,
                 pod.tolerations,
                 pod.volumes_pin_node and pod.node_name,
+                pod.volume_terms,
                 pod.scheduler,
                 Tie.PLANNED_ONLY in pod.ties,
                 bool(pod.claims or pod.claim_wishes),
@@ -246,12 +247,25 @@ def _static_reasons(pod: Pod, node: Node) -> Iterable[Reason]:
     if untolerated_taints(pod, node.taints):
         yield Reason.TAINT
     yield from _reasons_anywhere(pod)
-    if pod.volumes_pin_node and pod.node_name and pod.node_name != node.name:
+    if not _is_in_reach(pod, node):
         yield Reason.VOLUME
+
+
+def _is_in_reach(pod: Pod, node: Node) -> bool:
+    """Of its bound volumes. A running pod stays where they are: they may be bound to that very node."""
+    if pod.node_name:
+        return not pod.volumes_pin_node or pod.node_name == node.name
+    return all(node_matches_terms(node, terms) for terms in pod.volume_terms)
+
+
+def _terms_of(pod: Pod) -> Iterable[NodeTerm]:
+    yield from pod.node_terms
+    for terms in pod.volume_terms:
+        yield from terms
 
 
 def _keys_asked(pods: Iterable[Pod]) -> tuple[str, ...]:
     """The node labels that any pod's selector or affinity reads."""
     keys = {key for pod in pods for key in pod.node_selector}
-    keys.update(part.key for pod in pods for term in pod.node_terms for part in term.labels)
+    keys.update(part.key for pod in pods for term in _terms_of(pod) for part in term.labels)
     return tuple(sorted(keys))

@@ -129,6 +129,10 @@ class Pod:
     reservation: True for a placeholder of a scheduler that keeps a device for the shares on it: no load,
     though its `devices` say which it keeps.
     ties: which of its protections are of a kind that rules ask about.
+    volume_terms: of each of its volumes that is bound to a place, the node terms that reach it.
+    scheduled_at, ready_at, finished_at: when it got its node, was Ready (again), was over; None if not told.
+    expected_seconds: how long it says it runs, from Ready on; most_seconds: when it is ended at the latest,
+    from its start on. image: of its first container.
     claim_wishes: one phrase for each claim with devices: "2 of mig.nvidia.com (1g.5gb, 2g.10gb) on one GPU".
     """
 
@@ -177,6 +181,13 @@ class Pod:
     reservation: bool = False
     claim_wishes: tuple[str, ...] = ()
     ties: tuple[Tie, ...] = ()
+    volume_terms: tuple[tuple[NodeTerm, ...], ...] = ()
+    scheduled_at: float | None = None
+    ready_at: float | None = None
+    finished_at: float | None = None
+    expected_seconds: int | None = None
+    most_seconds: int | None = None
+    image: str = ""
 
     @property
     def key(self) -> str:

@@ -7,9 +7,7 @@ Not in here: whether a node takes it now (fitting), the sentences of what waits 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from apps.planner.fitting import Fitting
 from apps.planner.inventory import LinkClass, Node, Pod
@@ -17,41 +15,22 @@ from apps.planner.mig.most import count_instances
 from apps.planner.mig.nodes import MIG_PREFIX, asked_profiles
 from apps.planner.naming import PRODUCT_LABELS, shown_model
 from apps.planner.never_gang import find_gang_bound
+from apps.planner.never_wishes import (
+    Never,
+    Question,
+    check_affinity,
+    check_model,
+    check_selector,
+    check_taints,
+    check_volumes,
+    name_some,
+)
 from apps.planner.resources import Demand, scale_text
-from apps.planner.selectors import matches_labels, node_matches_terms, untolerated_taints
 from apps.planner.snapshot import Snapshot
 from apps.planner.topology import knows_every_link, largest_group
 from apps.planner.waiting_words import TOO_LARGE
-from apps.planner.workload import names_of_model, spec_of
 
-PASSING_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
-"""Taints that Kubernetes itself puts on a node for its state, and takes off again."""
-MOST_NAMED = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Never:
-    """code: as of what waits. sentence: what is asked, and what there is."""
-
-    code: str
-    sentence: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """One pod's shape against nodes that are left; `is_fewer`: others were ruled out before."""
-
-    pod: Pod
-    demand: Demand
-    nodes: Sequence[Node]
-    is_fewer: bool
-
-    @property
-    def among(self) -> str:
-        return " that it may use" if self.is_fewer else ""
-
-
-Check = Callable[[_Question], tuple[list[Node], Never | None]]
+Check = Callable[[Question], tuple[list[Node], Never | None]]
 
 
 class NeverTable:
@@ -95,7 +74,7 @@ class NeverTable:
     def _ask(self, pod: Pod, demand: Demand) -> tuple[list[Node], Never | None]:
         left = self._exemplars
         for check in CHECKS:
-            question = _Question(pod, demand, left, len(left) < len(self._exemplars))
+            question = Question(pod, demand, left, len(left) < len(self._exemplars))
             left, never = check(question)
             if never is not None:
                 return [], never
@@ -109,7 +88,7 @@ def _looks_of(fitting: Fitting, node: Node) -> tuple[object, ...]:
         tuple(sorted((name, _offered(node, name)) for name in {*node.allocatable, *node.capacity})),
         (node.gpu_resource, node.model, node.shares_per_gpu, node.mig_strategy, room.by_device),
         tuple(node.labels.get(label, "") for label in (*PRODUCT_LABELS, "nvidia.com/mig.capable")),
-        tuple(gpu.memory_mib for gpu in node.gpus),
+        tuple((gpu.memory_mib, *(one.profile for one in gpu.instances)) for gpu in node.gpus),
         node.topology.links if node.topology else None,
     )
 
@@ -119,70 +98,14 @@ def _offered(node: Node, resource: str) -> int:
     return max(node.allocatable.get(resource, 0), node.capacity.get(resource, 0))
 
 
-def _check_model(question: _Question) -> tuple[list[Node], Never | None]:
-    wanted = spec_of(question.pod)
-    left = [node for node in question.nodes if wanted.allows_any(names_of_model(node))]
-    if left or not wanted.models:
-        return left, None
-    models = sorted({shown_model(node.model) for node in question.nodes if node.model})
-    there = f"the cluster has {_name(models)}" if models else "no node tells a model"
-    asked = " or ".join(shown_model(model) for model in wanted.models.split("|"))
-    return left, Never("no-such-model", f"No node has the GPU model {asked} that it asks for; {there}.")
-
-
-def _check_selector(question: _Question) -> tuple[list[Node], Never | None]:
-    wanted = question.pod.node_selector
-    left = [node for node in question.nodes if matches_labels(wanted, node.labels)]
-    if left:
-        return left, None
-    lone = [
-        f"{key}={value}"
-        for key, value in sorted(wanted.items())
-        if all(node.labels.get(key) != value for node in question.nodes)
-    ]
-    if lone:
-        said = f"No node{question.among} has the label {_name(lone)} that its selector asks for."
-    else:
-        labels = _name([f"{key}={value}" for key, value in sorted(wanted.items())])
-        said = f"No node{question.among} has all the labels that its selector asks for: {labels}."
-    return left, Never("node-selector", said)
-
-
-def _check_affinity(question: _Question) -> tuple[list[Node], Never | None]:
-    left = [node for node in question.nodes if node_matches_terms(node, question.pod.node_terms)]
-    said = f"No node{question.among} meets its required node affinity."
-    return left, None if left else Never("node-selector", said)
-
-
-def _check_taints(question: _Question) -> tuple[list[Node], Never | None]:
-    lasting = {
-        node.name: [
-            taint
-            for taint in untolerated_taints(question.pod, node.taints)
-            if not taint.key.startswith(PASSING_TAINTS)
-        ]
-        for node in question.nodes
-    }
-    left = [node for node in question.nodes if not lasting[node.name]]
-    if left:
-        return left, None
-    words = Counter(
-        f"{one.key}={one.value}:{one.effect}" if one.value else f"{one.key}:{one.effect}"
-        for taints in lasting.values()
-        for one in taints[:1]
-    )
-    named = _name([word for word, _ in words.most_common()])
-    return left, Never("taint", f"Every node{question.among} has a taint that it does not tolerate: {named}.")
-
-
-def _check_gpus(question: _Question) -> tuple[list[Node], Never | None]:
+def _check_gpus(question: Question) -> tuple[list[Node], Never | None]:
     demand = question.demand
     if not demand.gpus:
         return list(question.nodes), None
     having = [node for node in question.nodes if node.gpu_resource == demand.gpu_resource]
     if not any(_offered(node, demand.gpu_resource) or node.gpus for node in having):
         others = sorted({node.gpu_resource for node in question.nodes if node.gpu_resource})
-        there = f"they have {_name(others)}" if others else "they have no GPUs"
+        there = f"they have {name_some(others)}" if others else "they have no GPUs"
         said = f"No node{question.among} offers {demand.gpu_resource}; {there}."
         return [], Never("no-such-gpu", said)
     most = max(_count_gpus(node) for node in having)
@@ -196,7 +119,7 @@ def _count_gpus(node: Node) -> int:
     return max(_offered(node, node.gpu_resource), len(node.gpus))
 
 
-def _check_profiles(question: _Question) -> tuple[list[Node], Never | None]:
+def _check_profiles(question: Question) -> tuple[list[Node], Never | None]:
     left = list(question.nodes)
     for profile, number in sorted(asked_profiles(question.pod).items()):
         before, left = left, [node for node in left if count_instances(node, profile) >= number]
@@ -210,11 +133,11 @@ def _say_profile(profile: str, number: int, nodes: Sequence[Node], among: str) -
     if most:
         return f"No node{among} can hold {number} x {profile}; the most is {most}."
     models = sorted({shown_model(node.model) for node in nodes if node.model and node.gpus})
-    there = f"not {_name(models)}" if models else "they have none"
+    there = f"not {name_some(models)}" if models else "they have none"
     return f"No GPU{among} can be cut into {profile}: {there}."
 
 
-def _check_memory(question: _Question) -> tuple[list[Node], Never | None]:
+def _check_memory(question: Question) -> tuple[list[Node], Never | None]:
     wanted = question.demand.memory_mib
     if wanted is None:
         return list(question.nodes), None
@@ -230,7 +153,7 @@ def _check_memory(question: _Question) -> tuple[list[Node], Never | None]:
     return left, Never("gpu-memory", said)
 
 
-def _check_link(question: _Question) -> tuple[list[Node], Never | None]:
+def _check_link(question: Question) -> tuple[list[Node], Never | None]:
     link, gpus = question.demand.link, question.demand.gpus
     if link in (None, LinkClass.NODE) or gpus < 2:
         return list(question.nodes), None
@@ -248,7 +171,7 @@ def _check_link(question: _Question) -> tuple[list[Node], Never | None]:
     return left, Never("link", said)
 
 
-def _check_host(question: _Question) -> tuple[list[Node], Never | None]:
+def _check_host(question: Question) -> tuple[list[Node], Never | None]:
     left = list(question.nodes)
     for name, amount in question.demand.resources:
         if name.startswith(MIG_PREFIX):
@@ -267,16 +190,12 @@ def _code_of(resource: str) -> str:
     return {"cpu": "cpu", "memory": "memory", "ephemeral-storage": "storage"}.get(resource, "other-resource")
 
 
-def _name(words: Sequence[str]) -> str:
-    more = f" and {len(words) - MOST_NAMED} more" if len(words) > MOST_NAMED else ""
-    return ", ".join(words[:MOST_NAMED]) + more
-
-
 CHECKS: tuple[Check, ...] = (
-    _check_model,
-    _check_selector,
-    _check_affinity,
-    _check_taints,
+    check_model,
+    check_selector,
+    check_affinity,
+    check_volumes,
+    check_taints,
     _check_gpus,
     _check_profiles,
     _check_memory,

@@ -108,7 +108,8 @@ def _say_single(rooms: Rooms, pod: Pod, verdict: Verdict) -> tuple[str, str]:
         return CODES[main], f"It wants {' and '.join(pod.claim_wishes) or 'devices'}, {main}."
     if main in UNCHANGEABLE:
         return CODES[main], f"None of the {len(rooms.by_node)} nodes may run it: {main}."
-    return CODES[main], f"No node of {total} takes it; most often: {main}."
+    where = f"No node of {total} takes it" if total else "No node is open now"
+    return CODES[main], f"{where}; most often: {main}."
 
 
 def _name_nodes(rooms: Rooms) -> str:

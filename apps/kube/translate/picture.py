@@ -159,9 +159,9 @@ class Translator:
 
         pinned = None
         if CLAIMS in objects and VOLUMES in objects:
-            bound = set(read_all(VOLUMES, "volume", bound_volume)) - {"", None}
-            claims = read_all(CLAIMS, "claim", claimed_volume)
-            pinned = frozenset(claim[0] for claim in claims if claim is not None and claim[1] in bound)
+            bound = dict(filter(None, read_all(VOLUMES, "volume", bound_volume)))
+            claims = filter(None, read_all(CLAIMS, "claim", claimed_volume))
+            pinned = {claim: bound[volume] for claim, volume in claims if volume in bound}
         spaces = [opened(raw) for raw in objects.get(NAMESPACES, ())]
         protected, offered = (
             frozenset(filter(None, (_namespace_saying(raw, key) for raw in spaces)))

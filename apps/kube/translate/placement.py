@@ -32,7 +32,11 @@ def read_selector(found: object) -> LabelSelector | None:
 
 def read_node_terms(spec: Mapping[str, Any]) -> tuple[NodeTerm, ...]:
     """An empty term stays: it matches no node, and dropping it would widen the choice."""
-    required = child(spec, "affinity", "nodeAffinity", REQUIRED)
+    return read_required_terms(child(spec, "affinity", "nodeAffinity", REQUIRED))
+
+
+def read_required_terms(required: Mapping[str, Any]) -> tuple[NodeTerm, ...]:
+    """Of a node selector, as pods and volumes have it."""
     return tuple(
         NodeTerm(_requirements(term, "matchExpressions"), _requirements(term, "matchFields"))
         for term in entries(required, "nodeSelectorTerms")

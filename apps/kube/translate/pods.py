@@ -26,8 +26,9 @@ from apps.kube.translate.values import (
     seconds_of,
     texts,
     whole,
+    whole_or_none,
 )
-from apps.planner.inventory import HeldDevice, LinkClass, Pod, Tie
+from apps.planner.inventory import HeldDevice, LinkClass, NodeTerm, Pod, Tie
 
 LINK = "defrag.gpu.internal/link"
 STEERING = "defrag.gpu.internal/migration"
@@ -35,6 +36,8 @@ CHECKPOINTED = "defrag.gpu.internal/checkpoint-done"
 HOLD = "defrag.gpu.internal/hold"
 SERVICE = "defrag.gpu.internal/service"
 ENVIRONMENT = "defrag.gpu.internal/environment"
+EXPECTED = "defrag.gpu.internal/expected-seconds"
+LONGEST_SECONDS = 10 * 366 * 86_400
 MOST_WARNINGS = 20
 
 
@@ -50,6 +53,7 @@ class Surroundings:
     protections: tuple[str, ...] = ()
     gang: str = ""
     pinned: bool = False
+    volume_terms: tuple[tuple[NodeTerm, ...], ...] = ()
     warnings: tuple[str, ...] = ()
     devices: tuple[HeldDevice, ...] = ()
     claims: tuple[str, ...] = ()
@@ -130,6 +134,7 @@ def _of_surroundings(surroundings: Surroundings) -> dict[str, Any]:
         "claim_wishes": surroundings.claim_wishes,
         "gang": surroundings.gang,
         "volumes_pin_node": surroundings.pinned,
+        "volume_terms": surroundings.volume_terms,
     }
 
 
@@ -150,14 +155,25 @@ def _of_spec(spec: Mapping[str, Any], warn: Warn) -> dict[str, Any]:
         "scheduler": clean(spec.get("schedulerName"), 253) or "default-scheduler",
         "gates": tuple(clean(gate.get("name"), 320) for gate in entries(spec, "schedulingGates")),
         "grace_seconds": whole(spec.get("terminationGracePeriodSeconds"), 30),
+        "most_seconds": whole_or_none(spec.get("activeDeadlineSeconds")),
+        "image": clean(next(iter(entries(spec, "containers")), {}).get("image"), 300),
     }
 
 
 def _of_status(status: Mapping[str, Any]) -> dict[str, Any]:
     """How it fares."""
+    phase, ready = clean(status.get("phase"), 40) or "Pending", _condition(status, "Ready")
+    bound, is_ready = _condition(status, "PodScheduled"), ready.get("status") == "True"
+    changed = seconds_of(ready.get("lastTransitionTime"))
     return {
-        "phase": clean(status.get("phase"), 40) or "Pending",
-        "ready": _condition(status, "Ready").get("status") == "True",
+        "phase": phase,
+        "ready": is_ready,
+        "ready_at": changed if is_ready else None,
+        # Its containers are done when the pod ceases to be Ready for good.
+        "finished_at": changed if phase in ("Succeeded", "Failed") else None,
+        "scheduled_at": seconds_of(bound.get("lastTransitionTime"))
+        if bound.get("status") == "True"
+        else None,
         "nominated_node": clean(status.get("nominatedNodeName"), 253),
         "started_at": seconds_of(status.get("startTime")),
         "unschedulable_message": _unschedulable(status),
@@ -173,7 +189,18 @@ def _of_our_names(labels: Mapping[str, str], annotations: Mapping[str, str], war
         "service": labels.get(SERVICE, ""),
         "environment": labels.get(ENVIRONMENT, ""),
         "checkpointed_at": seconds_of(annotations.get(CHECKPOINTED)),
+        "expected_seconds": _expected(annotations, warn),
     }
+
+
+def _expected(annotations: Mapping[str, str], warn: Warn) -> int | None:
+    told = annotations.get(EXPECTED)
+    if told is None:
+        return None
+    if told.isascii() and told.isdigit() and len(told) < 12 and 0 < int(told) <= LONGEST_SECONDS:
+        return int(told)
+    warn(f"its annotation {EXPECTED} {brief(told)!r} is no whole number of seconds from 1 on")
+    return None
 
 
 def _link(annotations: Mapping[str, str], warn: Warn) -> LinkClass | None:

@@ -15,7 +15,7 @@ from apps.kube.translate.groups import Renamed, group_named_by
 from apps.kube.translate.pods import Surroundings, controller_of
 from apps.kube.translate.protections import PROTECT
 from apps.kube.translate.values import child, clean, entries
-from apps.planner.inventory import Workload
+from apps.planner.inventory import NodeTerm, Workload
 
 GANG = "defrag.gpu.internal/gang"
 LONGEST_CHAIN = 8
@@ -43,7 +43,8 @@ class Ties:
 class Around:
     """The objects that pods refer to.
 
-    pinned_claims: keys "namespace/claim" whose volume is bound to a place; None if volumes cannot be read.
+    pinned_claims: of keys "namespace/claim" whose volume is bound to a place, the node terms that say where;
+    None if volumes cannot be read.
     job_gangs: uids of Jobs whose own annotation makes their pods a gang. renamed: see `groups`.
     book: devices by resource claims.
     """
@@ -51,7 +52,7 @@ class Around:
     protected_namespaces: frozenset[str] = frozenset()
     offered_namespaces: frozenset[str] = frozenset()
     workloads: Mapping[str, Workload] = field(default_factory=dict)
-    pinned_claims: frozenset[str] | None = None
+    pinned_claims: Mapping[str, tuple[NodeTerm, ...]] | None = None
     job_gangs: frozenset[str] = frozenset()
     renamed: Renamed = field(default_factory=dict)
     book: DeviceBook = NOTHING
@@ -88,6 +89,7 @@ def surroundings_of(ties: Ties, around: Around) -> Surroundings:
         offered=ties.namespace in around.offered_namespaces,
         gang=gang_of(ties, around),
         pinned=pinned,
+        volume_terms=_volume_terms(ties, around),
         warnings=warnings,
         devices=around.book.held.get(ties.uid, ()),
         claims=claims,
@@ -134,3 +136,9 @@ def _pinned(ties: Ties, around: Around) -> tuple[bool, tuple[str, ...]]:
     if around.pinned_claims is None:
         return True, ("its volumes could not be read: it is taken to be bound to its node",)
     return any(f"{ties.namespace}/{claim}" in around.pinned_claims for claim in ties.claims), ()
+
+
+def _volume_terms(ties: Ties, around: Around) -> tuple[tuple[NodeTerm, ...], ...]:
+    bound = around.pinned_claims or {}
+    keys = [f"{ties.namespace}/{claim}" for claim in ties.claims] if bound else []
+    return tuple(bound[key] for key in keys if key in bound)
