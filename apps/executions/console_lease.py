@@ -5,7 +5,7 @@ renewal raises an epoch: committed here first, then sent, guarded by the Lease's
 is read and written is `lease_body`, what the rows say of it `console_standing`.
 
 Clocks of two consoles are never compared: another one's Lease has run out when it did not change for its
-duration by this database's clock.
+duration by this database's clock, and was looked at meanwhile: a clock that jumps takes no cluster.
 """
 
 from __future__ import annotations
@@ -176,19 +176,31 @@ def _tell_age(found: FoundLease, row: ClusterSafety) -> str:
 
 
 def _has_run_out(row: ClusterSafety, found: FoundLease, now: datetime) -> bool:
-    if row.holder_since is None or row.holder_version != found.version:
+    if row.holder_since is None or row.holder_version != found.version or _was_unwatched(row, now):
         return False
-    return now > row.holder_since + timedelta(seconds=found.seconds or settings.CONSOLE_LEASE_SECONDS)
+    return now > row.holder_since + timedelta(seconds=_duration(found))
+
+
+def _was_unwatched(row: ClusterSafety, now: datetime) -> bool:
+    """Since the last look so much time has gone by, or so little, that nobody knows how much it was: the
+    database's clock may have jumped. A console that lives renews more often than that."""
+    longest = settings.CONSOLE_LEASE_SECONDS - settings.CONSOLE_RENEW_SECONDS
+    if row.holder_looked_at is None:
+        return True
+    return not 0 <= (now - row.holder_looked_at).total_seconds() <= longest
+
+
+def _duration(found: FoundLease) -> int:
+    """In seconds. One that says none was written by hand."""
+    return found.seconds or int(settings.CONSOLE_LEASE_SECONDS)
 
 
 def _keep_other(row: ClusterSafety, found: FoundLease, now: datetime) -> None:
     is_new = row.holder != found.holder
-    if row.holder_version == found.version and not is_new and not row.lease_error:
-        return
-    if row.holder_version != found.version:
+    if row.holder_version != found.version or _was_unwatched(row, now):
         row.holder_version, row.holder_since = found.version, now
-    row.holder, row.holder_host, row.holder_seconds = found.holder, found.renewed_by, found.seconds
-    row.lease_until, row.lease_error = None, ""
+    row.holder, row.holder_host, row.holder_seconds = found.holder, found.renewed_by, _duration(found)
+    row.lease_until, row.lease_error, row.holder_looked_at = None, "", now
     row.save()
     if is_new:
         detail: dict[str, object] = {"console": found.holder, "renewed_by": found.renewed_by}
@@ -230,7 +242,7 @@ def _keep_held(cluster: Cluster, claim: _Claim) -> Standing:
         was_known = row.lease_until is not None and not row.lease_error
         row.lease_until = until
         row.holder = row.holder_host = row.holder_version = row.lease_error = ""
-        row.holder_since, row.holder_seconds = None, 0
+        row.holder_since, row.holder_looked_at, row.holder_seconds = None, None, 0
         row.save()
         if not was_known:
             publish_on_commit(cluster.name, "policy", {})

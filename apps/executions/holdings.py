@@ -41,6 +41,8 @@ from apps.kube.errors import Forbidden, NotFound
 from apps.kube.gateway import NAMESPACES, NODES, PODS, PRIORITY_CLASSES, STEERINGS, WEBHOOKS, Gateway, Kind
 
 Json = dict[str, Any]
+LONGEST_NUMBER = 18
+LONGEST_TEXT = 300
 OURS, LEFT_OVER, UNKNOWN, KEPT = "ours", "left over", "unknown", "stays"
 KINDS = (
     (NAMESPACES, "namespace", "namespaces of ours"),
@@ -125,10 +127,15 @@ def _lacking(kind: Kind, words: str) -> str:
 def join_executions(found: Iterable[Held], cluster: Cluster) -> list[Held]:
     """Tell each trace's execution, if this database has one of that number and mark on that cluster."""
     told = list(found)
-    numbers = {int(number) for one in told if (number := one.owned.partition("-")[0]).isdecimal()}
-    rows = Execution.objects.filter(plan__cluster=cluster, pk__in={one for one in numbers if one < 2**63})
+    numbers = {int(number) for one in told if is_number(number := one.owned.partition("-")[0])}
+    rows = Execution.objects.filter(plan__cluster=cluster, pk__in=numbers)
     known = {names.owned_value(row.pk, row.created_at): row for row in rows}
     return sorted((_join(one, known.get(one.owned)) for one in told), key=lambda one: (one.where, one.what))
+
+
+def is_number(text: str) -> bool:
+    """Of an execution, as a row keeps it. Anybody who may make a pod may write anything beside our gate."""
+    return text.isascii() and text.isdecimal() and len(text) <= LONGEST_NUMBER
 
 
 def held_to_dict(held: Held) -> Json:
@@ -160,7 +167,7 @@ def traces_on_node(node: Json) -> Iterator[Held]:
     where = f"node {name(node)}"
     if annotation(node, names.CORDON):
         told = cordon(node)
-        detail, deadline = str(told.get("reason", "")), moment(str(told.get("deadline", "")))
+        detail, deadline = str(told.get("reason", ""))[:LONGEST_TEXT], moment(str(told.get("deadline", "")))
         since, fence = moment(str(told.get("since", ""))), _number(told.get("fence"))
         yield Held("cordon", where, _owned(told), detail, since, deadline, fence=fence)
     holder = _read(annotation(node, names.HELD_BY))
@@ -179,7 +186,7 @@ def traces_on_pod(pod: Json) -> Iterator[Held]:
         detail = f"keeps room on {nominated(pod)}" if nominated(pod) else "keeps no room"
         yield Held("hold", where, label(pod, names.OWNED), detail, since, _deadline(pod))
     if is_gated(pod):
-        steering = migration(pod)
+        steering = migration(pod)[:LONGEST_TEXT]
         owned = steering.removeprefix("steer-").rpartition("-")[0]
         yield Held("gate", where, owned, steering, since, _deadline(pod))
     for one in tolerations(pod):
@@ -207,7 +214,7 @@ def list_labelled(gateway: Gateway, kind: Kind) -> list[Json]:
 
 def _owned(told: Json) -> str:
     execution, mark = told.get("execution"), told.get("mark")
-    return f"{execution}-{mark}" if execution and mark else ""
+    return f"{execution}-{mark}"[:LONGEST_TEXT] if execution and mark else ""
 
 
 def _number(told: Any) -> int:

@@ -20,6 +20,8 @@ NAME = "console"
 EPOCH = "epoch.defrag.gpu.internal/"
 RENEWED_BY = "defrag.gpu.internal/renewed-by"
 LONGEST_NAME = 100
+HIGHEST = 2**53
+"""No console ever counts so far (one renewal a second for 285 million years); rows could not keep much more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +82,9 @@ def tell_console(holder: str, host: str) -> str:
 
 
 def _number(value: Any) -> int:
-    """What is no number was not written by a console."""
+    """What is no number, or one that nobody could have counted to, was not written by a console."""
     try:
-        return max(int(str(value)), 0)
+        found = int(str(value)[:LONGEST_NAME])
     except ValueError:
         return 0
+    return found if 0 < found < HIGHEST else 0

@@ -27,7 +27,8 @@ class ClusterSafety(models.Model):
     `epoch`: counts the renewals of the cluster's Lease; committed before each is sent, so the cluster never
     has a higher one of ours unless this database is older. `lease_until`: we hold the Lease until then.
     `holder`, `holder_host`: another console that has it, empty for none; its Lease had `holder_version` first
-    at `holder_since`, so it runs out `holder_seconds` later. `lease_error`: why the Lease cannot be kept.
+    at `holder_since`, so it runs out `holder_seconds` later; it was looked at last at `holder_looked_at`.
+    `lease_error`: why the Lease cannot be kept.
 
     `safe_since`: this database is older than the cluster (`safe_reason`), so nothing is sent until a person
     leaves safe mode. `safe_found`: what the cluster carries that these rows do not know, in sentences, as
@@ -45,6 +46,7 @@ class ClusterSafety(models.Model):
     holder_host = models.CharField(max_length=100, blank=True)
     holder_version = models.CharField(max_length=64, blank=True)
     holder_since = models.DateTimeField(null=True)
+    holder_looked_at = models.DateTimeField(null=True)
     holder_seconds = models.PositiveIntegerField(default=0)
     lease_error = models.TextField(blank=True)
     safe_since = models.DateTimeField(null=True)

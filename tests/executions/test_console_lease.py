@@ -18,7 +18,7 @@ from apps.executions.console_lease import ConsoleSight, Word, look
 from apps.executions.console_standing import Known, ban_of_console, is_held, known_of, own_identity
 from apps.executions.decisions import act
 from apps.executions.errors import HeldByPolicy
-from apps.executions.lease_body import lease_body, read_lease
+from apps.executions.lease_body import EPOCH, lease_body, read_lease
 from apps.executions.models import ClusterSafety, Console, Execution, Step
 from apps.executions.states import ExecutionState, StepKind
 from tests.executions.test_freeze import cluster, running, two_plans  # noqa: F401
@@ -40,7 +40,9 @@ def go_back(place, seconds):
     """To the row it is the same whether the clock went on or its times lie further back."""
     back = timedelta(seconds=seconds)
     ClusterSafety.objects.filter(cluster=place).update(
-        lease_until=F("lease_until") - back, holder_since=F("holder_since") - back
+        lease_until=F("lease_until") - back,
+        holder_since=F("holder_since") - back,
+        holder_looked_at=F("holder_looked_at") - back,
     )
 
 
@@ -102,7 +104,9 @@ def test_the_second_console_waits_and_takes_over_when_the_first_has_gone(api_ser
         assert (due.kind, first in due.what) == ("other-console", True)
         (line,) = judge_consoles([], known_of(place))
         assert (line.standing, first in line.found) == (Standing.WARNING, True)
-        go_back(place, 59)
+        go_back(place, 49)
+        assert look(place, gateway).word == Word.OTHER
+        go_back(place, 10)
         assert look(place, gateway).word == Word.OTHER
         go_back(place, 2)
         assert ban_of_console(place) is None, "a start is not refused for what nobody has renewed"
@@ -114,6 +118,29 @@ def test_the_second_console_waits_and_takes_over_when_the_first_has_gone(api_ser
     assert look(place, gateway).word == Word.OTHER
     assert not is_held(place, 0)
     assert ClusterSafety.objects.get().holder == "b0b"
+
+
+@pytest.mark.parametrize("seconds", [3600, -3600])
+def test_a_clock_that_jumps_takes_no_cluster(api_server, seconds):
+    """The other one lives: nobody could look meanwhile, so its time is counted anew."""
+    place, gateway = make_cluster(), api_server.gateway()
+    look(place, gateway)
+    with another_console(place):
+        look(place, gateway)
+        go_back(place, seconds)
+        assert look(place, gateway).word == Word.OTHER
+        go_back(place, 40)
+        assert look(place, gateway).word == Word.OTHER
+        go_back(place, 21)
+        assert look(place, gateway).word == Word.HELD
+
+
+def test_a_lease_that_names_no_duration_bars_starts_as_long_as_any_other(api_server):
+    place, gateway = make_cluster(), api_server.gateway()
+    look(place, gateway)
+    api_server.ask("PATCH", LEASE, {"spec": {"holderIdentity": "by hand", "leaseDurationSeconds": None}})
+    assert look(place, gateway).word == Word.OTHER
+    assert "by hand" in ban_of_console(place).sentence
 
 
 def test_of_two_that_renew_at_once_one_is_refused_and_looks_again(api_server, monkeypatch):
@@ -175,6 +202,18 @@ def test_a_runner_looks_again_where_the_lease_is_too_old_for_what_it_sends(api_s
     go_back(place, 25)
     sight.look(is_enough=False)
     assert is_held(place, 39)
+
+
+@pytest.mark.parametrize("number", ["9" * 30, "9" * 5000, "-3", "1e9", "\u0664" * 40], ids=len)
+def test_a_number_that_nobody_counted_to_stands_in_nobodys_way(api_server, number):
+    """The Lease is an object that people can edit."""
+    place, gateway = make_cluster(), api_server.gateway()
+    look(place, gateway)
+    noted = {f"{EPOCH}{own_identity()}": number, f"{EPOCH}b0b": number}
+    api_server.ask("PATCH", LEASE, {"metadata": {"annotations": noted}})
+    go_back(place, 11)
+    assert look(place, gateway).word == Word.HELD
+    assert epoch_in(api_server) == ClusterSafety.objects.get().epoch == 3
 
 
 def test_a_preflight_says_in_one_line_that_the_right_is_missing():

@@ -20,6 +20,7 @@ from apps.executions.models import Execution
 from apps.executions.states import ExecutionState, StepKind
 from tests.executions import things
 from tests.executions.test_stories import carry, carry_until, has_sent
+from tests.plans.situations import make_cluster
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -48,6 +49,18 @@ def test_taint_gate_and_toleration_are_seen():
     assert (gate.what, gate.owned) == ("gate", "7-ab")
     tolerant = things.pod(spec={"tolerations": [{"key": names.HELD, "value": "cafe"}]})
     assert [one.what for one in traces_on_pod(tolerant)] == ["toleration"]
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "9" * 30, "\u0664", "-1", ""], ids=len)
+def test_whatever_somebody_writes_beside_our_gate_hides_nothing_else(number):
+    """Whoever may make a pod may write that, and `release_everything` has to read past it."""
+    place = make_cluster()
+    pod = things.pod(gated=True, steering=f"steer-{number}-ab-1")
+    note = {"execution": number, "mark": "ab", "reason": "x" * 9000}
+    node = things.node(cordoned=True, cordon=note)
+    found = join_executions([*traces_on_pod(pod), *traces_on_node(node)], place)
+    assert [(one.what, one.standing) for one in found] == [("cordon", UNKNOWN), ("gate", UNKNOWN)]
+    assert max(len(one.owned + one.detail) for one in found) < 1000
 
 
 def test_everything_held_is_told_while_it_runs_and_nothing_is_left_after(stage, capsys):
