@@ -21,7 +21,7 @@ EPOCH = "epoch.defrag.gpu.internal/"
 RENEWED_BY = "defrag.gpu.internal/renewed-by"
 LONGEST_NAME = 100
 HIGHEST = 2**53
-"""No console ever counts so far (one renewal a second for 285 million years); rows could not keep much more."""
+"""No console ever counts so far: one renewal a second for 285 million years."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
@@ -29,7 +29,8 @@ from apps.executions.errors import WrongState
 from apps.executions.holdings import UNKNOWN, Held, join_executions, read_holdings
 from apps.executions.lease_body import NAME, read_lease
 from apps.executions.models import ClusterSafety, Execution
-from apps.executions.states import TERMINAL
+from apps.executions.outlook import tell_outlook
+from apps.executions.states import TERMINAL, ExecutionState
 from apps.kube.errors import KubeError
 from apps.kube.gateway import LEASES, Gateway
 from apps.plans.policies import SAFE_MODE, Ban
@@ -37,6 +38,7 @@ from apps.plans.policies import SAFE_MODE, Ban
 LOOK_SECONDS = 60.0
 """How often the timer looks at what a cluster in safe mode carries."""
 MOST_TOLD = 200
+OLD = "database-old"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +107,18 @@ def look_around(cluster: Cluster, gateway: Gateway) -> Carried:
     found = read_lease(body, own_identity()) if body is not None else None
     fences = _fences(held)
     told = sorted({*_tell_unknown(held), *_tell_open(rows.values(), held), *_tell_fences(fences, rows)})
-    told += reading.unread
     known = {number: fence for number, fence in fences.items() if number in rows}
-    return Carried(tuple(told[:MOST_TOLD]), found.top if found else 0, known)
+    return Carried(cut([*reading.unread, *told]), found.top if found else 0, known)
+
+
+def cut(told: list[str]) -> tuple[str, ...]:
+    """No longer than a page shows. What is cut off is counted and has a mark of its own in the last sentence,
+    so that the mark of the list changes with it."""
+    if len(told) <= MOST_TOLD:
+        return tuple(told)
+    rest = told[MOST_TOLD:]
+    more = f"and {len(rest)} more, which manage.py held_now shows (list {mark_of(rest)})"
+    return (*told[:MOST_TOLD], more)
 
 
 def _tell_unknown(held: list[Held]) -> Iterator[str]:
@@ -185,7 +196,7 @@ def leave(*, actor: Any, cluster: Cluster, seen: str, reason: str = "") -> None:
     if actor is not None:
         authorize(actor, Action.ADMINISTER, cluster, subject=cluster)
     row = row_in_safe_mode(cluster)
-    if row is None:
+    if row is None or row.safe_since is None:
         raise WrongState(f"{cluster.name} is not in safe mode: there is nothing to leave")
     gateway = open_gateway(cluster)
     try:
@@ -199,17 +210,24 @@ def leave(*, actor: Any, cluster: Cluster, seen: str, reason: str = "") -> None:
         raise WrongState(
             f"what {cluster.name} carries has changed since you looked: look at the new list, then leave"
         )
-    _lift(actor, cluster, carried, reason)
+    _lift(actor, cluster, carried, reason, since=row.safe_since)
 
 
-def _lift(actor: Any, cluster: Cluster, carried: Carried, reason: str) -> None:
-    """From here on our numbers are above all that is in the cluster."""
+def _lift(actor: Any, cluster: Cluster, carried: Carried, reason: str, *, since: datetime) -> None:
+    """From here on our numbers are above all that is in the cluster, and nothing goes on by itself that this
+    database saw under way: what became of it since is not known here."""
     with transaction.atomic(durable=True):
-        for number, fence in sorted(carried.fences.items()):
-            one = Execution.objects.select_for_update(no_key=True).get(pk=number)
-            one.fence = max(one.fence, fence) + 1
-            one.save(update_fields=["fence"])
+        mine = Execution.objects.filter(plan__cluster=cluster)
+        wanted = mine.exclude(state__in=TERMINAL) | mine.filter(pk__in=carried.fences)
+        rows = wanted.select_related("plan__cluster").order_by("pk")
+        for one in rows.select_for_update(no_key=True, of=("self",)):
+            if one.pk in carried.fences:
+                one.fence = max(one.fence, carried.fences[one.pk]) + 1
+                one.save(update_fields=["fence"])
+            _halt(one, actor)
         row = ClusterSafety.objects.select_for_update(no_key=True).get(cluster=cluster)
+        if row.safe_since != since:
+            raise WrongState(f"safe mode of {cluster.name} was left or entered anew meanwhile: look again")
         row.epoch = max(row.epoch, carried.top) + 1
         was = row.safe_reason
         row.safe_since, row.safe_reason, row.safe_found, row.safe_looked_at = None, "", [], None
@@ -219,3 +237,16 @@ def _lift(actor: Any, cluster: Cluster, carried: Carried, reason: str) -> None:
             actor=actor, action="cluster.safe_mode_left", subject=cluster, cluster=cluster.name, detail=detail
         )
         publish_on_commit(cluster.name, "policy", {})
+
+
+def _halt(execution: Execution, actor: Any) -> None:
+    """What is given back already is given back; what ran or was to run waits for an operator."""
+    now, why = ledger.database_time(), "Safe mode was left, and what became of it since is not known here"
+    if execution.state in (ExecutionState.QUEUED, ExecutionState.PREFLIGHT):
+        words = f"Nothing was touched, as far as this database knows. {why}. "
+        words += tell_outlook(execution, is_touched=False)
+        ledger.change_state(execution, ExecutionState.FAILED, words, actor=actor, now=now, cause=OLD)
+    elif execution.state == ExecutionState.RUNNING or execution.is_frozen:
+        words = f"{why}: look at it, then resume or cancel."
+        facts = {"cause": OLD, "is_frozen": False}
+        ledger.change_state(execution, ExecutionState.PAUSED, words, actor=actor, now=now, **facts)

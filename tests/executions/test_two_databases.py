@@ -5,13 +5,14 @@ import json
 import psycopg
 import pytest
 from django.core.management import CommandError, call_command
+from django.db.models.functions import Now
 from django.urls import reverse
 
 from apps.accounts.rights import Role
 from apps.alerts.models import Alert
 from apps.alerts.services import look as look_for_trouble
 from apps.audit.models import AuditEntry
-from apps.executions import services, tasks
+from apps.executions import safe_mode, services, tasks
 from apps.executions.admissions import take_steering
 from apps.executions.console_lease import look
 from apps.executions.console_standing import own_identity
@@ -136,3 +137,41 @@ def _what_a_person_sees(stage, client, admin):
     assert "an old backup was restored" in told["reason"]
     assert json.dumps(told["found"]).count("execution") >= 1
     return told["seen"]
+
+
+def test_nothing_that_ran_goes_on_by_itself_when_safe_mode_is_left(stage, monkeypatch):
+    """Also where no worker came by to pause it before an admin left."""
+    execution, _ = stage.start()
+
+    def leave(state, **facts):
+        Execution.objects.update(state=state, **facts)
+        safe_mode.enter(stage.cluster, "restored")
+        seen = safe_mode.mark_of(safe_mode.look_and_keep(stage.cluster, is_due=False).safe_found)
+        safe_mode.leave(actor=None, cluster=stage.cluster, seen=seen)
+        execution.refresh_from_db()
+        return execution.state, execution.cause, execution.is_frozen
+
+    assert leave(State.RUNNING) == (State.PAUSED, "database-old", False)
+    assert leave(State.PAUSED, is_frozen=True, cause="freeze-window") == (State.PAUSED, "database-old", False)
+    assert "look at it, then resume or cancel" in execution.state_reason
+    assert leave(State.CANCELLING)[0] == State.CANCELLING, "what gives back goes on"
+
+    look_around = safe_mode.look_around
+    monkeypatch.setattr(safe_mode, "look_around", lambda *args: [look_around(*args), enter_anew()][0])
+
+    def enter_anew():
+        ClusterSafety.objects.update(safe_since=Now())
+
+    with pytest.raises(WrongState, match="left or entered anew meanwhile"):
+        leave(State.RUNNING)
+    monkeypatch.undo()
+    assert (ClusterSafety.objects.get().safe_since is None, execution.state) == (False, State.CANCELLING)
+    assert leave(State.QUEUED)[:2] == (State.FAILED, "database-old")
+    assert "an operator can start it again" in execution.state_reason
+
+
+def test_what_a_page_cannot_show_counts_in_the_mark_all_the_same():
+    told = [f"cordon on node {number}" for number in range(safe_mode.MOST_TOLD + 2)]
+    shown = safe_mode.cut(told)
+    assert (len(shown), shown[-1].startswith("and 2 more")) == (safe_mode.MOST_TOLD + 1, True)
+    assert safe_mode.mark_of(shown) != safe_mode.mark_of(safe_mode.cut([*told[:-1], "gate on pod a/b"]))
