@@ -132,6 +132,15 @@ OF_EXECUTIONS = (
         AGAIN,
     ),
     Cause(
+        "console-failed",
+        "The console's own code fails at it",
+        "An error of the console itself came several times in a row, so nothing more is tried. The cluster "
+        "has refused nothing; what is held stays held.",
+        "Read the worker's log: it names the error, which is to be reported. Resume tries again; cancel "
+        "gives everything back. If nothing was begun, start the plan again once that is mended.",
+        (*AGAIN, Way.RESTART),
+    ),
+    Cause(
         "execution-deadline",
         "Its own deadline has passed",
         "It was cancelled by itself, so that nothing of ours stays past its time.",

@@ -68,8 +68,9 @@ OF_STEPS = (
     ),
     Cause(
         "newcomer",
-        "A pod came onto the node before it was cordoned",
-        "The node would not be free as approved. Nothing was evicted for it.",
+        "A pod came onto a node that is being freed",
+        "Before it was cordoned, or past the cordon: by a toleration, or by naming the node itself. The node "
+        "would not be free as approved. Nothing was evicted for it.",
         "Cancel and ask for a new plan, or resume once that pod has left.",
         GIVE_UP,
     ),
@@ -170,7 +171,7 @@ OF_STEPS = (
     ),
     Cause(
         "taint-removed",
-        "Somebody took our taint off",
+        "Somebody took our taint off, or changed it",
         "The node was kept for a workload that had not started yet, or for pods that move there.",
         "See who is on it now. Resume if that is right, or cancel.",
         AGAIN,

@@ -14,6 +14,7 @@ from apps.executions.sightings import annotation, taints, tolerations, uid, vers
 from apps.planner.mig.nodes import STATE
 
 Json = dict[str, Any]
+BARRIERS = ("NoSchedule", "NoExecute")
 STANDING = "console"
 """Owner label of what outlives an execution: our namespace and our priority classes."""
 
@@ -157,6 +158,11 @@ def free_node_patch(node: Json) -> Json:
 
 def is_held(taint: Json, value: str) -> bool:
     return taint.get("key") == names.HELD and taint.get("value") == value
+
+
+def keeps_out(node: Json, value: str) -> bool:
+    """Our taint is on it and is a barrier still: one whose effect somebody made PreferNoSchedule is none."""
+    return any(is_held(one, value) and one.get("effect") in BARRIERS for one in taints(node))
 
 
 def tolerates_held(pod: Json, value: str) -> bool:

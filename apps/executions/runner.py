@@ -12,7 +12,9 @@ import time
 from collections.abc import Callable
 
 import structlog
+from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
+from django.db import InterfaceError, OperationalError
 
 from apps.accounts.queries import may
 from apps.clusters.errors import ConnectionFailed
@@ -21,12 +23,13 @@ from apps.executions import ledger, locks, names, queries
 from apps.executions.blueprint import draft_steps
 from apps.executions.closed_doors import face_closed_door
 from apps.executions.context import Context, read_place
-from apps.executions.errors import HeldByPolicy, LostLease, WrongState
+from apps.executions.errors import ExecutionError, HeldByPolicy, LostLease, WrongState
 from apps.executions.flow import Ledger, is_finished, is_relaying, steps_to_run
 from apps.executions.leased_gateway import LeasedGateway, lease_seconds
 from apps.executions.models import Execution
 from apps.executions.openings import begin_running
 from apps.executions.outlook import tell_outlook
+from apps.executions.own_failures import face_own_failure
 from apps.executions.permission import keep_to_policy
 from apps.executions.preflight import examine
 from apps.executions.request_log import RequestLog, attribute_to
@@ -61,15 +64,27 @@ def advance(execution_id: int, *, seconds: float | None = None, stays: bool = Fa
         return False
     limit = time.monotonic() + (settings.EXECUTION_VISIT_SECONDS if seconds is None else seconds)
     try:
-        _visit(lease, limit, stays=stays)
+        _visit_or_tell(lease, limit, stays=stays)
     except LostLease as error:
         log.warning("left to another runner", execution=execution_id, reason=str(error))
-    except ConnectionFailed as error:
-        log.warning("the cluster cannot be opened", execution=execution_id, reason=str(error))
-        face_closed_door(lease, _load(lease), str(error))
+    except WrongState as error:
+        log.info("a person decided meanwhile", execution=execution_id, reason=str(error))
     finally:
         locks.release(lease)
     return True
+
+
+def _visit_or_tell(lease: locks.Lease, limit: float, *, stays: bool) -> None:
+    """Whatever ends a visit before its end is told in the ledger, where that can be written at all."""
+    try:
+        _visit(lease, limit, stays=stays)
+    except ConnectionFailed as error:
+        log.warning("the cluster cannot be opened", execution=lease.execution_id, reason=str(error))
+        face_closed_door(lease, _load(lease), str(error))
+    except (ExecutionError, KubeError, SoftTimeLimitExceeded, OperationalError, InterfaceError):
+        raise  # told already, or the database itself is away
+    except Exception as error:
+        face_own_failure(lease, _load(lease), error)
 
 
 def _visit(lease: locks.Lease, limit: float, *, stays: bool) -> None:

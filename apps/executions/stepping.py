@@ -125,9 +125,10 @@ def undo_step(context: Context, step: Step, *, during: Collection[str]) -> bool:
         return False
     if decision.verdict == Verdict.ACT:
         return _act(context, step, decision, during)
-    if decision.verdict == Verdict.WAIT and decision.cause and is_late(step, context.now):
+    is_held_up = decision.verdict in (Verdict.WAIT, Verdict.BLOCKED)
+    if is_held_up and decision.cause and is_late(step, context.now):
         decision = stop(decision.reason, decision.runbook, cause=decision.cause)
-    if decision.verdict in (Verdict.WAIT, Verdict.STOP):
+    if is_held_up or decision.verdict == Verdict.STOP:
         return _record(context, step, decision)
     ledger.record_end(context.lease, step, StepState.COMPENSATED, decision.reason, decision.seen)
     return True

@@ -7,7 +7,9 @@ time-out and then nothing for a while.
 from __future__ import annotations
 
 import json
+import random
 import time
+from collections import deque
 from datetime import timedelta
 
 from django.conf import settings
@@ -24,6 +26,7 @@ from apps.wire.webhook_post import Answer, WebhookRefused, post, resolve
 
 ENTRIES_A_LOOK = 500
 PASS_SECONDS = 20.0
+DELIVERIES_A_PASS = 100
 LEASE_SECONDS = 60
 BACKOFF_SECONDS = (10, 30, 120, 600, 1800, 3600, 7200, 21600)
 """Before the second try, the third, and so on; after the last one a delivery is given up."""
@@ -73,17 +76,25 @@ def _delivery(row: Webhook, entry: AuditEntry) -> Delivery:
 
 
 def send_due() -> None:
-    """One pass: each receiver's due ones, oldest first, until one gets no answer or the time is over."""
+    """One pass: each receiver's due ones, oldest first, one each in turn, until it gives no answer or the
+    time is over. No receiver is always the first: one that is slow would take every pass for its own."""
     limit = time.monotonic() + PASS_SECONDS
     ready = Q(wait_until=None) | Q(wait_until__lte=Now())
     due = Webhook.objects.filter(ready, is_active=True, deliveries__next_try_at__lte=Now()).distinct()
-    for row in due.order_by("wait_until", "pk"):
-        waiting = row.deliveries.filter(next_try_at__lte=Now()).order_by("pk")
-        for pk in list(waiting.values_list("pk", flat=True)[:100]):
+    rows = list(due)
+    random.shuffle(rows)
+    waiting = {row.pk: _due_of(row) for row in rows}
+    while rows:
+        for row in list(rows):
             if time.monotonic() > limit:
                 return
-            if not send_one(row, pk):
-                break
+            if not waiting[row.pk] or not send_one(row, waiting[row.pk].popleft()):
+                rows.remove(row)
+
+
+def _due_of(row: Webhook) -> deque[int]:
+    found = row.deliveries.filter(next_try_at__lte=Now()).order_by("pk")
+    return deque(found.values_list("pk", flat=True)[:DELIVERIES_A_PASS])
 
 
 def send_one(row: Webhook, delivery_id: int) -> bool:

@@ -71,9 +71,9 @@ def make_due():
     Webhook.objects.update(wait_until=None)
 
 
-def add(admin, receiver, cluster=None, events=("plan.approved", "execution.stopped")):
+def add(admin, receiver, cluster=None, events=("plan.approved", "execution.stopped"), name="pager"):
     return services.add_webhook(
-        actor=admin, name="pager", url=f"{receiver.url}/hook?x=1", events=list(events), cluster=cluster
+        actor=admin, name=name, url=f"{receiver.url}/hook?x=1", events=list(events), cluster=cluster
     )
 
 
@@ -201,3 +201,18 @@ def test_admins_alone_look_after_them_and_the_secret_is_shown_once(receiver, clu
     assert (made.status_code, len(made.json()["secret"]) > 40) == (201, True)
     assert page.delete(f"/api/v1/webhooks/{row.pk}/").status_code == 204
     assert Webhook.objects.filter(~Q(name="b")).count() == 0
+
+
+def test_a_receiver_with_a_long_queue_lets_the_others_have_their_turns(receiver, cluster, admin, monkeypatch):
+    for name in ("a", "b", "c"):
+        add(admin, receiver, name=name)
+    for _ in range(3):
+        happen("plan.approved", "gpu-east-1")
+    delivering.decide_deliveries()
+    mine = Delivery.objects.filter(webhook__name="c")
+    mine.exclude(pk=mine.last().pk).delete()
+    served = []
+    monkeypatch.setattr(delivering, "send_one", lambda row, pk: served.append(row.name) or True)
+    delivering.send_due()
+    assert set(served[:3]) == {"a", "b", "c"}
+    assert sorted(served) == ["a"] * 3 + ["b"] * 3 + ["c"]

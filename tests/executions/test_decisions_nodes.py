@@ -186,3 +186,12 @@ def test_a_toleration_is_added_to_those_that_are_there():
     patched = toleration_patch(pod("gang-0", spec={"tolerations": [there]}), GANG["taint"])
     assert patched["spec"]["tolerations"][0] == there
     assert tolerates_held({"spec": patched["spec"]}, GANG["taint"])
+
+
+def test_a_node_is_not_opened_while_its_taint_keeps_nobody_out():
+    wish, let_in = TAINT | {"effect": "PreferNoSchedule"}, pod("g-1", **TOLERANT)
+    behind = node(cordoned=True, cordon=OURS, taints=[wish])
+    assert decide_hand_over(behind, waiting=[let_in]).effect == "taint"
+    opened = decide_hand_over(node(taints=[wish]), waiting=[let_in], sent=["taint", "uncordon"])
+    assert opened.effect != "uncordon"
+    assert decide_hand_over(node(taints=[wish]), bound=2, sent=["taint", "uncordon"]).effect == "untaint"

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,10 +12,10 @@ from apps.executions.decisions import Verdict
 from apps.executions.flow import Ledger
 from apps.executions.names import GATE, HELD, HOSTNAME
 from apps.executions.node_holds import choose_taints
-from apps.executions.objects import held_taint, pin_and_ungate
+from apps.executions.objects import held_taint, keeps_out, pin_and_ungate
 from apps.executions.replacements import Found
 from apps.executions.states import StepKind, StepState
-from apps.executions.steps import await_replacement, evict_pod, hold_node
+from apps.executions.steps import await_replacement, cordon_node, evict_pod, hold_node, preempt_pod
 from apps.planner.plan import HandOver, Reconfiguration
 from apps.planner.terms import Taint, Toleration
 from tests.executions import things
@@ -103,6 +104,42 @@ def test_a_taint_of_somebody_else_is_neither_used_nor_removed():
     assert hold_node.decide(kept, theirs, late=False).verdict == Verdict.STOP
     assert not hold_node.decide_undo(kept, theirs).effect
     assert hold_node.decide(kept, hold_node.Facts(things.node()), late=False).effect == "taint_target"
+
+
+def test_a_taint_of_ours_that_somebody_made_a_mere_wish_keeps_nobody_out_and_is_removed_all_the_same():
+    kept = step(StepKind.HOLD_NODE, move=0, **HELD_NODE)
+    wish = hold_node.Facts(things.node(taints=[held_taint(VALUE) | {"effect": "PreferNoSchedule"}]))
+    told = hold_node.decide(kept, wish, late=False)
+    assert (told.verdict, told.cause) == (Verdict.STOP, "taint-removed")
+    assert f"kubectl taint node node-a {HELD}={VALUE}:NoSchedule" in told.runbook
+    assert hold_node.decide_undo(kept, wish).effect == "untaint_target"
+    assert not keeps_out(wish.node, VALUE)
+    assert keeps_out(things.node(taints=[held_taint(VALUE) | {"effect": "NoExecute"}]), VALUE)
+
+
+@pytest.mark.parametrize(
+    ("node", "there", "cause"),
+    [
+        (None, (), "node-gone"),
+        (things.node(uid="another", cordoned=True, cordon={"execution": 7}), (), "node-gone"),
+        (things.node(), (), "uncordoned"),
+        (things.node(cordoned=True, cordon={"execution": 8}), (), "uncordoned"),
+        (things.node(cordoned=True, cordon={"execution": 7}), ("ml/late",), "newcomer"),
+        (things.node(cordoned=True, cordon={"execution": 7}), (), None),
+    ],
+)
+def test_a_source_that_is_not_kept_any_more_is_told_by_its_own_cause(monkeypatch, node, there, cause):
+    monkeypatch.setattr(cordon_node, "find_newcomers", lambda *args: there)
+    gateway = SimpleNamespace(get_object=lambda *args: node)
+    context = SimpleNamespace(gateway=gateway, execution=SimpleNamespace(pk=7), mark="")
+    changed = cordon_node.what_changed(context, step(StepKind.CORDON_NODE, move=0, seen={"cordoned": True}))
+    assert (changed and changed.cause) == cause
+    if changed is not None:
+        decision = evicting(source_changed=changed)
+        assert (decision.verdict, decision.cause) == (Verdict.STOP, cause)
+        assert decision.runbook.endswith("this pod was not evicted.")
+        given = preempt_pod.Facts(things.pod(on="node-a"), changed)
+        assert preempt_pod.decide(step(StepKind.PREEMPT_POD), given, late=False).cause == cause
 
 
 def evicting(**changes):

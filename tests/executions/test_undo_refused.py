@@ -1,9 +1,12 @@
 """Giving back that the cluster refuses, or does not answer: a person is told; it ends once that is mended."""
 
+from types import SimpleNamespace
+
 import pytest
 
-from apps.executions import runner, services
+from apps.executions import ledger, locks, runner, services, stepping
 from apps.executions.cause import Way
+from apps.executions.decisions import blocked
 from apps.executions.models import Execution, Step, StepEvent
 from apps.executions.settling import settle_by_hand
 from apps.executions.states import ExecutionState, StepKind, StepState
@@ -106,3 +109,44 @@ def test_a_cluster_without_a_way_in_is_told_and_one_word_ends_what_nobody_can_gi
     assert execution.outcome["not_known"] == ["ml/a"]
     assert "but for what a person dealt with: thing 1, thing 2" in execution.state_reason
     assert not execution.claims.exists()
+
+
+def test_what_cannot_be_given_back_now_is_asked_again_and_does_not_count_as_given_back(
+    execution,  # noqa: F811
+    monkeypatch,
+):
+    Execution.objects.update(state=State.CANCELLING)
+    step = Step.objects.create(
+        execution=execution, position=99, kind=StepKind.CORDON_NODE, target="a", state=StepState.COMPENSATING
+    )
+    later = blocked("not now", "wait", cause="no-room")
+    module = SimpleNamespace(observe=lambda *args: None, decide_undo=lambda *args: later)
+    monkeypatch.setattr(stepping, "module_of", lambda step: module)
+    execution.refresh_from_db()
+    lease = locks.Lease(execution.pk, execution.fence, 60)
+    context = SimpleNamespace(lease=lease, execution=execution, now=ledger.database_time())
+    assert not stepping.undo_step(context, step, during=[State.CANCELLING])
+    assert (step.state, step.reason) == (StepState.COMPENSATING, "not now")
+    assert step.retry_at is not None
+
+
+@pytest.mark.parametrize(
+    ("state", "ended"), [(State.PREFLIGHT, State.FAILED), (State.VERIFYING, State.NEEDS_HUMAN)]
+)
+def test_an_error_of_our_own_is_tried_a_few_times_and_then_told(execution, monkeypatch, state, ended):  # noqa: F811
+    def fail(*args, **facts):
+        raise KeyError("secret of a pod")
+
+    monkeypatch.setattr(runner, "_visit", fail)
+    Execution.objects.update(state=state)
+    for _ in range(3):
+        execution.refresh_from_db()
+        assert execution.state == state
+        assert runner.advance(execution.pk)
+    execution.refresh_from_db()
+    assert (execution.state, execution.cause) == (ended, "console-failed")
+    assert "KeyError" in execution.state_reason
+    assert "secret" not in execution.state_reason
+    seen = StepEvent.objects.filter(execution=execution).count()
+    runner.advance(execution.pk)
+    assert StepEvent.objects.filter(execution=execution).count() == seen

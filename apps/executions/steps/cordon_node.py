@@ -113,20 +113,39 @@ def find_newcomers(context: Context, params: Json, *, fresh: bool = False) -> tu
     return tuple(sorted(pod.key for pod in there if pod.uid not in params["known"]))
 
 
-def what_changed(context: Context, step: Step) -> str:
-    """Whether the node of a cordon that was set is still kept, in a sentence if not. Reads the cluster."""
+@dataclass(frozen=True)
+class Change:
+    """Why a node whose cordon was set is no longer kept. advice: what to do, before "this pod was not
+    evicted"."""
+
+    reason: str
+    cause: str
+    advice: str
+
+    def stop(self) -> Decision:
+        return stop(self.reason, f"{self.advice}; this pod was not evicted.", cause=self.cause)
+
+
+def what_changed(context: Context, step: Step) -> Change | None:
+    """None while the node of a cordon that was set is still kept. Reads the cluster."""
     where = f"Node {step.params['node']}"
     node = context.gateway.get_object(NODES, step.params["node"])
     if node is None or uid(node) != step.params["node_uid"]:
-        return f"{where} is gone or was made anew since the plan was approved."
+        gone = f"{where} is gone or was made anew since the plan was approved."
+        return Change(gone, "node-gone", "Cancel and ask for a new plan")
     was_ours = bool(step.observed.get("seen", {}).get("cordoned"))
     is_ours = is_cordoned_by(node, context.execution.pk, context.mark)
     if not unschedulable(node):
-        return f"{where}, which is being freed, was uncordoned by somebody."
+        opened = f"{where}, which is being freed, was uncordoned by somebody."
+        return Change(opened, "uncordoned", "Cordon it again and resume once nobody new is on it, or cancel")
     if was_ours and not is_ours:
-        return f"{where} is cordoned, but no longer with our note: somebody changed it."
+        changed = f"{where} is cordoned, but no longer with our note: somebody changed it."
+        return Change(changed, "uncordoned", "Talk to whoever did it, then cancel and ask for a new plan")
     newcomers = find_newcomers(context, step.params)
-    return f"{' and '.join(newcomers)} came onto {where}, which is being freed." if newcomers else ""
+    if not newcomers:
+        return None
+    came = f"{' and '.join(newcomers)} came onto {where}, which is being freed."
+    return Change(came, "newcomer", "Cancel and ask for a new plan, or resume once that pod has left")
 
 
 def decide_undo(step: Step, facts: Facts) -> Decision:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from apps.executions import names
 from apps.executions.admissions import open_again
 from apps.executions.approved_pods import what_changed
 from apps.executions.context import Context
@@ -23,13 +24,13 @@ from apps.executions.holds import (
     unique_hostname,
 )
 from apps.executions.models import Steering, Step
-from apps.executions.objects import ungate
+from apps.executions.objects import keeps_out, ungate
 from apps.executions.room import look_at_all_rooms, look_at_room, promised_by_taint
 from apps.executions.sharing import find_gated, find_stolen, steered_since
 from apps.executions.sightings import is_finished, is_leaving, name, owner_uid, uid
 from apps.executions.states import StepKind
 from apps.executions.steering_forms import Form, form_of
-from apps.executions.steps import cordon_node, hold_node, steer
+from apps.executions.steps import cordon_node, steer
 from apps.kube.gateway import NODES, PODS
 
 Json = dict[str, Any]
@@ -40,7 +41,7 @@ class Facts:
     """siblings: UIDs of the owner's pods now, so that a replacement can be told later without any clock.
     no_room: why the target cannot take it beside all that it holds and is promised to; before the first
     eviction of the plan why any target of it cannot; "" if they can.
-    source_changed: why the node that is being freed is no longer kept, "" if it is.
+    source_changed: why the node that is being freed is no longer kept, None if it is.
     no_gate: what is wrong with what steers the replacement, "" if nothing.
     steered_for: seconds since the gate went into force. strangers: the owner's new pods that the gate caught
     before there was anything to replace. taken: a steering whose one admission such a pod took, None.
@@ -53,7 +54,7 @@ class Facts:
     steered_for: float = 0.0
     settle_seconds: float = 0.0
     no_gate: str = ""
-    source_changed: str = ""
+    source_changed: cordon_node.Change | None = None
     strangers: tuple[Json, ...] = ()
     taken: Steering | None = None
     is_kept: bool = True
@@ -80,7 +81,7 @@ def observe(context: Context, step: Step) -> Facts:
         _look_at_source(context, params),
         find_gated(context, step, pods),
         find_stolen(context, step),
-        not kept or (target is not None and hold_node.is_tainted(target, kept)),
+        not kept or (target is not None and keeps_out(target, kept)),
     )
 
 
@@ -92,10 +93,10 @@ def _look_for_room(context: Context, step: Step) -> str:
     return look_at_room(context, params, away=away) or look_at_all_rooms(context)
 
 
-def _look_at_source(context: Context, params: Json) -> str:
+def _look_at_source(context: Context, params: Json) -> cordon_node.Change | None:
     cordons = [s for s in context.steps if s.kind == StepKind.CORDON_NODE]
     mine = next((s for s in cordons if s.params["node_uid"] == params["source_uid"]), None)
-    return cordon_node.what_changed(context, mine) if mine is not None else ""
+    return cordon_node.what_changed(context, mine) if mine is not None else None
 
 
 def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
@@ -129,12 +130,8 @@ def _decide_against(step: Step, facts: Facts) -> Decision | None:
             "Cancel this execution and make a new plan; this pod was not evicted.",
             cause="pod-changed",
         )
-    if facts.source_changed:
-        return stop(
-            facts.source_changed,
-            "Cordon it again and resume once nobody new is on it, or cancel; this pod was not evicted.",
-            cause="uncordoned",
-        )
+    if facts.source_changed is not None:
+        return facts.source_changed.stop()
     if facts.no_gate:
         return stop(
             facts.no_gate,
@@ -142,9 +139,11 @@ def _decide_against(step: Step, facts: Facts) -> Decision | None:
             cause="steering-gone",
         )
     if not facts.is_kept:
+        target, taint = step.params["target"], f"{names.HELD}={step.params['taint']}:NoSchedule"
         return stop(
-            f"Somebody took our taint off target {step.params['target']}.",
-            "See who is on it now. Cancel, or set it again and resume; this pod was not evicted.",
+            f"Somebody took our taint off target {target}, or changed it.",
+            f"See who is on it now. Cancel; or kubectl taint node {target} {taint} --overwrite, and resume. "
+            "This pod was not evicted.",
             cause="taint-removed",
         )
     if facts.no_room:

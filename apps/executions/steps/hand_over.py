@@ -16,6 +16,7 @@ from apps.executions.decisions import Decision, act, done, moot, stop, wait
 from apps.executions.models import Step
 from apps.executions.objects import (
     is_held,
+    keeps_out,
     taint_patch,
     tolerates_held,
     toleration_patch,
@@ -83,16 +84,15 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
 
 def _decide_behind_cordon(step: Step, facts: Facts, node: Json) -> Decision:
     params = step.params
-    is_tainted = _is_tainted(node, params)
     if not unschedulable(node):
         return stop(
             f"Somebody uncordoned node {params['node']} before it was handed over.",
             "See who is on it now; resume if that is right, or cancel.",
             cause="uncordoned",
         )
-    if not facts.waiting and is_tainted:
+    if not facts.waiting and _is_tainted(node, params):
         return act("untaint", "nobody of the gang waits any more", node=node)
-    if facts.waiting and not is_tainted:
+    if facts.waiting and not keeps_out(node, params["taint"]):
         return act("taint", f"keep {params['node']} for {params['display']}", node=node)
     opened = act("uncordon", f"open {params['node']} to its gang", seen=KEPT, node=node)
     return _let_in(step, facts) or opened
@@ -107,9 +107,9 @@ def _decide_open(step: Step, facts: Facts, node: Json) -> Decision:
             cause="uncordoned",
         )
     is_placed = not facts.waiting or facts.bound >= params["wanted"]
-    if _is_tainted(node, params):
-        if is_placed:
-            return act("untaint", f"{params['display']} has its nodes", node=node)
+    if is_placed and _is_tainted(node, params):
+        return act("untaint", f"{params['display']} has its nodes", node=node)
+    if keeps_out(node, params["taint"]):
         return _let_in(step, facts) or wait(f"waiting for {params['display']} to be bound", **KEPT)
     if is_placed:
         return done(f"{params['display']} has its nodes", bound=facts.bound)
@@ -119,7 +119,7 @@ def _decide_open(step: Step, facts: Facts, node: Json) -> Decision:
     if not seen.get("kept"):
         return act("taint", f"keep {params['node']} for {params['display']}", node=node)
     return stop(
-        f"Somebody took our taint off node {params['node']} before the gang had it.",
+        f"Somebody took our taint off node {params['node']}, or changed it, before the gang had it.",
         "See who is on it now; resume to look again, or cancel.",
         cause="taint-removed",
     )

@@ -15,7 +15,7 @@ from apps.executions import names
 from apps.executions.context import Context
 from apps.executions.decisions import Decision, act, done, moot, stop
 from apps.executions.models import Step
-from apps.executions.objects import is_held, taint_patch, untaint_patch
+from apps.executions.objects import is_held, keeps_out, taint_patch, untaint_patch
 from apps.executions.sightings import taints, uid
 from apps.kube.gateway import NODES
 
@@ -39,8 +39,14 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
             "Cancel this execution and make a new plan.",
             cause="node-gone",
         )
-    if is_tainted(node, params["taint"]):
+    if keeps_out(node, params["taint"]):
         return done(f"{params['node']} is kept by our taint", kept=True)
+    if is_tainted(node, params["taint"]):
+        return stop(
+            f"Somebody changed the effect of our taint on node {params['node']}: it keeps nobody out.",
+            f"kubectl taint node {params['node']} {names.HELD}={params['taint']}:NoSchedule, then resume.",
+            cause="taint-removed",
+        )
     if any(taint.get("key") == names.HELD for taint in taints(node)):
         return stop(
             f"Node {params['node']} carries the taint {names.HELD} of somebody else.",

@@ -24,10 +24,10 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Facts:
-    """node_changed: why the node is no longer kept for whom the pod makes room, "" if it is."""
+    """node_changed: why the node is no longer kept for whom the pod makes room, None if it is."""
 
     pod: Json | None
-    node_changed: str = ""
+    node_changed: cordon_node.Change | None = None
 
 
 def observe(context: Context, step: Step) -> Facts:
@@ -36,7 +36,8 @@ def observe(context: Context, step: Step) -> Facts:
     cordons = [s for s in context.steps if s.kind == StepKind.CORDON_NODE]
     mine = next((s for s in cordons if s.params["node_uid"] == params["source_uid"]), None)
     if mine is None:
-        return Facts(pod, f"Node {params['source']} is not kept by this execution.")
+        lost = f"Node {params['source']} is not kept by this execution."
+        return Facts(pod, cordon_node.Change(lost, "uncordoned", "Cancel and ask for a new plan"))
     return Facts(pod, cordon_node.what_changed(context, mine))
 
 
@@ -49,7 +50,9 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
         return moot("the pod finished by itself: its room is free")
     if is_leaving(pod):
         return wait_long("the pod ends, in its own grace period", evicted=is_sent)
-    changed = what_changed(params, pod, most_priority=params["priority"]) or facts.node_changed
+    if facts.node_changed is not None:
+        return facts.node_changed.stop()
+    changed = what_changed(params, pod, most_priority=params["priority"])
     if changed:
         return stop(
             changed,
