@@ -15,7 +15,7 @@ from apps.executions.preflight import why_not_here
 from apps.executions.services import claimed_subjects
 from apps.executions.spare import requests_of
 from apps.executions.states import ExecutionState, StepKind, StepState
-from apps.executions.steps import preempt_pod
+from apps.executions.steps import cordon_node, preempt_pod
 from apps.planner.plan import HandOver, Preemption
 from apps.planner.staleness import what_changed
 from apps.plans import services as services_of_plans
@@ -87,7 +87,7 @@ PARAMS = {"pod": "work/lora-1", "name": "lora-1", "namespace": "work", "uid": "u
 PARAMS |= {"source": "node-a", "source_uid": "uid-node-a", "workload_uid": "uid-rs", "priority": 0}
 
 
-def look(found, *, changed="", sent=(), **facts):
+def look(found, *, changed=None, sent=(), **facts):
     requests = requests_of(found) if found is not None else {}
     step = things.step("preempt_pod", move=0, sent=sent, **{**PARAMS, "requests": requests, **facts})
     return preempt_pod.decide(step, preempt_pod.Facts(found, changed), late=False)
@@ -97,7 +97,8 @@ def test_only_the_approved_pod_on_a_node_that_is_kept_is_evicted():
     running = things.pod(on="node-a")
     assert (look(running, uid=running["metadata"]["uid"]).verdict) == Verdict.ACT
     known = {"uid": running["metadata"]["uid"]}
-    assert look(running, **known, changed="Node node-a is uncordoned.").verdict == Verdict.STOP
+    opened = cordon_node.Change("Node node-a is uncordoned.", "uncordoned", "Cancel")
+    assert look(running, **known, changed=opened).cause == "uncordoned"
     assert look(running, **known, source="node-b").verdict == Verdict.STOP
     assert look(running, **known, workload_uid="uid-other").verdict == Verdict.STOP
     assert look(running, **known, priority=-1).verdict == Verdict.STOP
