@@ -57,6 +57,7 @@ TABLE: dict[type[Exception], tuple[int, str, str]] = {
     accounts.KeyInFlight: (409, "idempotency-key-in-flight", "The first such request is under way"),
     accounts.LastAdmin: (409, "last-admin", "Somebody must stay admin"),
     PlannerBusy: (429, "planner-busy", "The planner is at work on other questions"),
+    plans.NotAdmitted: (422, "not-admitted", "Its queue would not admit the workload now"),
     plans.OverLimit: (422, "over-limit", "The policy of the cluster allows less"),
     plans.InvalidPolicy: (422, "invalid-policy", "This cannot stand in a policy"),
     plans.InvalidRequest: (422, "invalid-plan-request", "This cannot be planned"),

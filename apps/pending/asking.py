@@ -26,7 +26,7 @@ from apps.planner.plan import Plan
 from apps.planner.resources import demand_of
 from apps.planner.snapshot import Snapshot
 from apps.planner.unblocking import part_for
-from apps.planner.waiting import WaitingWorkload, group_pending
+from apps.planner.waiting import WaitingWorkload, list_waiting
 from apps.planner.whatif import Shape, Verdict, rank_for_pod, rank_nodes, room_for
 from apps.planner.whatif_changes import Change, apply_changes
 from apps.planner.whatif_effect import Effect, compare_clusters
@@ -56,7 +56,7 @@ def rank(snapshot: Snapshot, shape: Shape) -> tuple[Verdict, ...]:
 
 def rank_waiting(snapshot: Snapshot, key: str) -> tuple[Verdict, ...] | None:
     """The same for a workload that waits, by its largest member; None if it does not wait."""
-    pods = dict(group_pending(snapshot)).get(key)
+    pods = list_waiting(snapshot)[0].get(key)
     if pods is None:
         return None
     pod = max(pods, key=lambda one: (demand_of(one).gpus, sum(asked_profiles(one).values()), one.uid))

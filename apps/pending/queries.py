@@ -12,8 +12,9 @@ from django.conf import settings
 
 from apps.clusters.queries import answer_about
 from apps.planner.queue_order import OrderPolicy, Place, order_queue
+from apps.planner.quota import Refused, judge_queues
 from apps.planner.snapshot import Snapshot
-from apps.planner.waiting import WaitingWorkload, explain_pending
+from apps.planner.waiting import WaitingWorkload, explain_pending, list_waiting
 
 
 def waiting_workloads(snapshot: Snapshot) -> tuple[WaitingWorkload, ...]:
@@ -42,3 +43,12 @@ def order_policy() -> OrderPolicy:
     return OrderPolicy(
         ageing_seconds=settings.QUEUE_AGEING_SECONDS, place_seconds=settings.QUEUE_PLACE_SECONDS
     )
+
+
+def refused_by_queue(snapshot: Snapshot, key: str) -> Refused | None:
+    """Why its queue would not admit what waits under this key; None if it would, or none has a say."""
+
+    def judge() -> Mapping[str, Refused]:
+        return judge_queues(snapshot, list_waiting(snapshot)[0].items())
+
+    return answer_about(snapshot, "refused by queues", judge).get(key)

@@ -55,7 +55,10 @@ class WaitingWorkloadSerializer(serializers.Serializer):
     key = serializers.CharField()
     display = serializers.CharField()
     namespace = serializers.CharField()
-    pod_uids = serializers.ListField(child=serializers.CharField(), source="pods")
+    pod_uids = serializers.SerializerMethodField(
+        help_text="empty where nobody has made its pods yet, since a queue has not admitted it"
+    )
+    pods = serializers.IntegerField(source="pod_count", help_text="that it asks for")
     gpus_per_pod = serializers.IntegerField()
     gpus = serializers.IntegerField()
     link = serializers.CharField()
@@ -117,6 +120,9 @@ class WaitingWorkloadSerializer(serializers.Serializer):
             "preemption": said.preemption,
             "difference": waiting.differs,
         }
+
+    def get_pod_uids(self, waiting: WaitingWorkload) -> list[str]:
+        return list(waiting.pods) if waiting.has_pods else []
 
     def get_unblocking(self, waiting: WaitingWorkload) -> str:
         cluster: Cluster | None = self.context.get("cluster")

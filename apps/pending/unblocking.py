@@ -16,6 +16,7 @@ from django.conf import settings
 
 from apps.clusters.models import Cluster, Snapshot
 from apps.pending import asking
+from apps.planner.quota import QUEUE_CODES
 from apps.planner.snapshot import Snapshot as Picture
 from apps.planner.unblocking import tell_unblocking
 from apps.planner.waiting import WaitingWorkload
@@ -29,8 +30,8 @@ REMEMBERED = 256
 MOST_ASKED = 5
 """So many different workloads at the head of the queue are asked about with the queue itself; the rest when
 somebody simulates."""
-NOT_PLANNED = ("fits", "gated", "gang-incomplete", TOO_LARGE)
-"""Reasons that no plan changes: its turn, its gate, its other members, or that no node is so large."""
+NOT_PLANNED = frozenset({"fits", "gated", "gang-incomplete", TOO_LARGE, *QUEUE_CODES})
+"""Reasons that no plan changes: its turn, its gate, its other members, its size, its queue."""
 _lock = threading.Lock()
 _asking = threading.Lock()
 _told: OrderedDict[tuple[object, ...], Unblocking] = OrderedDict()

@@ -19,6 +19,7 @@ from apps.planner.preemption import PreemptionSearch, Sacrifice
 from apps.planner.progress import Progress, Tell, tell_nobody
 from apps.planner.queue_in_turn import sort_largest_first, start_in_turn, worth_of
 from apps.planner.queue_unlock import QueueUnlock
+from apps.planner.quota import QUEUE_CODES
 from apps.planner.rooms import free_room
 from apps.planner.runner_up import find_runner_up
 from apps.planner.snapshot import Snapshot
@@ -126,11 +127,11 @@ def _unlock_one(
     tell: Tell,
 ) -> Plan:
     snapshot = board.snapshot
-    pods = [snapshot.pods[uid] for uid in waiting.pods]
-    obstacle = find_obstacle(snapshot, waiting.key, pods) or _too_large(waiting)
+    obstacle = _obstacle_of(snapshot, waiting)
     if obstacle:
         return Plan(Goal.UNLOCK, refused=(Refusal(waiting.key, obstacle),), sentence=obstacle)
     tell(Progress(f"Looking for the nodes that {waiting.display} could start on."))
+    pods = [snapshot.pods[uid] for uid in waiting.pods]
     table = ClearingTable(board, deadline)
     before = board.checkpoint()
     found = unlock_group(board, table, pods, max_moves, deadline)
@@ -171,8 +172,7 @@ def _unlock_all(
     refused: list[Refusal] = []
     candidates: list[WaitingWorkload] = []
     for one in waiting:
-        pods = [snapshot.pods[uid] for uid in one.pods]
-        obstacle = find_obstacle(snapshot, one.key, pods) or _too_large(one)
+        obstacle = _obstacle_of(snapshot, one)
         if obstacle:
             refused.append(Refusal(one.key, obstacle))
         else:
@@ -228,9 +228,11 @@ def find_obstacle(snapshot: Snapshot, key: str, pods: Sequence[Pod]) -> str:
     return ""
 
 
-def _too_large(waiting: WaitingWorkload) -> str:
-    """What no node could hold if it were empty needs no search for moves."""
-    return waiting.sentence if waiting.never or waiting.reason_code == TOO_LARGE else ""
+def _obstacle_of(snapshot: Snapshot, waiting: WaitingWorkload) -> str:
+    """What its queue does not admit, or no node could hold if it were empty, needs no search for moves."""
+    if waiting.never or waiting.reason_code == TOO_LARGE or waiting.reason_code in QUEUE_CODES:
+        return waiting.sentence
+    return find_obstacle(snapshot, waiting.key, [snapshot.pods[uid] for uid in waiting.pods])
 
 
 def _refuse(board: Board, waiting: WaitingWorkload, max_moves: int, deadline: Deadline) -> Plan:

@@ -253,6 +253,10 @@ class DisruptionBudget:
     always_allow_unhealthy: bool = False
 
 
+FIRM_PRIORITY = 100
+"""From here on KAI preempts nobody who does not say otherwise."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gang:
     """Pods that start together or not at all.
@@ -260,7 +264,7 @@ class Gang:
     key: "namespace/name"; where PodGroups of two API groups share it, "@" and the group follow for all but
     the first of them. api_version: of its object, "" without one. subgroups: (name, least members).
     phase, queue: as its scheduler writes them. refusals: (reason, message) why it was not scheduled, as its
-    scheduler writes them. least: what its least members ask for together, where it says so.
+    scheduler writes them. preemptible: None where only its priority tells (KAI: below 100).
     """
 
     key: str
@@ -271,4 +275,7 @@ class Gang:
     phase: str = ""
     queue: str = ""
     refusals: tuple[tuple[str, str], ...] = ()
-    least: Quantities = field(default_factory=dict)
+    preemptible: bool | None = None
+
+    def is_preemptible(self, priority: int) -> bool:
+        return priority < FIRM_PRIORITY if self.preemptible is None else self.preemptible

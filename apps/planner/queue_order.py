@@ -130,7 +130,7 @@ def order_queue(
 def _line_of(
     snapshot: Snapshot, one: WaitingWorkload, demands: Demands, holdings: Holdings, policy: OrderPolicy
 ) -> _Line:
-    pods = [snapshot.pods[uid] for uid in one.pods]
+    pods = [snapshot.pod_that_waits(uid) for uid in one.pods]
     weights = [policy.weight(pod.environment, pod.service, holdings.busy) for pod in pods]
     weight = max(weights)
     waited = max(0.0, snapshot.taken_at - one.since) if one.since > 0 else None

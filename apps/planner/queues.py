@@ -46,7 +46,8 @@ class Share:
     flavor: "" where its controller knows none. group: flavors of one group are given for all of the group's
     resources together. quota: its own, None without a bound. used: as its controller says.
     most_borrowed: beyond the quota at most, None without a bound. most_lent: of what it leaves unused at
-    most, None for all. weight: by which it takes part in what nobody's quota claims.
+    most, None for all. weight: by which it takes part in what nobody's quota claims. firm: of `used`, by what
+    may not be preempted, where the controller tells it.
     """
 
     flavor: str
@@ -57,6 +58,7 @@ class Share:
     most_lent: float | None = None
     group: int = 0
     weight: float = 1.0
+    firm: float = 0.0
 
     @property
     def borrowed(self) -> float:

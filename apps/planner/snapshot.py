@@ -79,6 +79,15 @@ class Snapshot:
         """Pods that hold resources, by the key of their gang."""
         return Counter(pod.gang for pod in self.pods.values() if pod.gang and pod.is_holding)
 
+    @cached_property
+    def _wished_pods(self) -> Mapping[str, Pod]:
+        return {wish.pod.uid: wish.pod for queued in self.queued.values() for wish in queued.pod_sets}
+
+    def pod_that_waits(self, uid: str) -> Pod:
+        """A pod, or one that a queued workload would have and nobody has made. Raises KeyError."""
+        found = self.pods.get(uid)
+        return found if found is not None else self._wished_pods[uid]
+
     def cannot_read(self, plural: str) -> bool:
         """Whether a problem names this kind ("poddisruptionbudgets"): then its absence says nothing."""
         named = re.compile(rf"\b{re.escape(plural)}\b(?!/)")

@@ -7,13 +7,16 @@ it (defrag), in which order it would be fair to start what waits (queue_order).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from apps.planner.claims_on_queues import Claims
 from apps.planner.fitting import Fitting
 from apps.planner.inventory import Pod
 from apps.planner.mig.nodes import asked_profiles
 from apps.planner.never import Never, NeverTable
 from apps.planner.node_verdicts import NodeTable, Verdict
+from apps.planner.queues import QueuedWorkload
+from apps.planner.quota import Refused, judge_queues
 from apps.planner.rooms import Rooms, free_room
 from apps.planner.scheduler_words import NOTHING_SAID, Saying, compare, saying_of
 from apps.planner.snapshot import Snapshot
@@ -32,6 +35,8 @@ class WaitingWorkload:
     first: nodes by kind of reason as kube-scheduler would count them (scheduler_words); saying: what its own
     scheduler said last; differs: where both differ, and why, "" where they agree.
     never: no node of the cluster could run it even if all were empty; then the sentence says why.
+    has_pods: False where a queue has not admitted it and nobody has made its pods: then `pods` are made up,
+    one for each that it asks for, and stand in no snapshot. is_for_good: waiting alone changes nothing.
     """
 
     key: str
@@ -57,6 +62,12 @@ class WaitingWorkload:
     first: Mapping[str, int] = field(default_factory=dict)
     saying: Saying = NOTHING_SAID
     differs: str = ""
+    has_pods: bool = True
+    is_for_good: bool = False
+
+    @property
+    def pod_count(self) -> int:
+        return len(self.pods)
 
     @property
     def gpus(self) -> int:
@@ -82,11 +93,40 @@ def explain_pending(
     fitting = Fitting(rooms)
     table, never = NodeTable(fitting), NeverTable(fitting)
     judged: dict[tuple[object, ...], Verdict] = {}
+    groups, unborn = list_waiting(snapshot)
+    refused = judge_queues(snapshot, groups.items())
     return tuple(
-        _explain(snapshot, rooms, fitting, key, pods, _judge(table, pods, judged), never.judge(key, pods))
-        for key, pods in group_pending(snapshot)
+        _explain(
+            snapshot,
+            rooms,
+            fitting,
+            key,
+            pods,
+            _judge(table, pods, judged),
+            refused.get(key),
+            unborn.get(key),
+            never.judge(key, pods),
+        )
+        for key, pods in groups.items()
         if only is None or key == only
     )
+
+
+def list_waiting(
+    snapshot: Snapshot,
+) -> tuple[dict[str, tuple[Pod, ...]], dict[str, QueuedWorkload]]:
+    """Everything that waits, by key in the order of the queue: pods, then what has none before a queue admits
+    it, with the pods that it would have; and of these the object that asks for them, by the same key."""
+    groups = dict(group_pending(snapshot))
+    unborn: dict[str, QueuedWorkload] = {}
+    for queued, pods in Claims(snapshot).unborn(snapshot.pending_pods):
+        key = f"{queued.namespace}/{queued.owner_name or queued.key.partition('/')[2]}"
+        key = queued.key if key in groups else key
+        groups[key], unborn[key] = pods, queued
+    if unborn:
+        order = {key: (-max(p.priority for p in pods), pods[0].created_at) for key, pods in groups.items()}
+        groups = {key: groups[key] for key in sorted(groups, key=lambda key: (*order[key], key))}
+    return groups, unborn
 
 
 def _judge(table: NodeTable, pods: tuple[Pod, ...], judged: dict[tuple[object, ...], Verdict]) -> Verdict:
@@ -108,15 +148,18 @@ def _explain(
     key: str,
     pods: tuple[Pod, ...],
     verdict: Verdict,
+    refused: Refused | None,
+    unborn: QueuedWorkload | None,
     never: Never | None,
 ) -> WaitingWorkload:
     pod = max(pods, key=lambda one: rooms.demand(one).gpus)
     demand, saying = rooms.demand(pod), saying_of(pods)
-    if never is not None:
-        code, sentence = never.code, never.sentence
+    if never is not None or refused is not None:
+        told = never or refused
+        code, sentence = told.code, told.sentence
     else:
         code, sentence = say_why(snapshot, rooms, fitting, key, pods, verdict)
-    return WaitingWorkload(
+    found = WaitingWorkload(
         key=key,
         display=snapshot.workload_name(pod),
         namespace=pod.namespace,
@@ -140,4 +183,9 @@ def _explain(
         saying=saying,
         differs=compare(saying, verdict.first, len(snapshot.nodes), len(verdict.fits)),
         profiles=max((asked_profiles(one) for one in pods), key=lambda asked: sum(asked.values())),
+        is_for_good=refused is not None and refused.is_for_good,
     )
+    if unborn is None:
+        return found
+    name = unborn.owner_name or found.display
+    return replace(found, display=name, queue=unborn.entrance.partition("/")[2], has_pods=False)

@@ -1,7 +1,8 @@
 """What can be refused about a plan. Each says what happened and what to do.
 
 InvalidRequest       what was asked for is no plan request
-└── OverLimit        it asks for more than the cluster's policy allows
+├── OverLimit        it asks for more than the cluster's policy allows
+└── NotAdmitted      the queue of the workload would not admit it now, so room would not let it start
 InvalidPolicy        a value that cannot stand in a policy; `field` names it
 TooManyDrafts        one person has too many plans being computed at once
 NothingKnown         there is no snapshot to plan on
@@ -25,6 +26,9 @@ class InvalidRequest(Exception): ...
 
 
 class OverLimit(InvalidRequest): ...
+
+
+class NotAdmitted(InvalidRequest): ...
 
 
 class InvalidPolicy(Exception):

@@ -7,7 +7,7 @@ an annotation of its scheduler, so two groups named alike are told apart.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +26,8 @@ ANNOTATIONS = {
     "gang.scheduling.koordinator.sh/name": "gang.scheduling.koordinator.sh",
 }
 MOST_SUBGROUPS = 100
+MOST_REFUSALS = 10
+PREEMPTIBILITY = {"preemptible": True, "non-preemptible": False}
 Renamed = Mapping[tuple[str, str], str]
 """(API group, "namespace/name") -> key of the gang, for those whose plain key another gang has."""
 
@@ -54,7 +56,19 @@ def read_pod_group(raw: Mapping[str, Any], kind: Kind = POD_GROUPS) -> Gang:
         subgroups=subgroups,
         phase=clean(child(raw, "status").get("phase"), 60),
         queue=clean(spec.get("queue"), 253),
+        refusals=tuple(_refusals(child(raw, "status"))),
+        preemptible=PREEMPTIBILITY.get(clean(spec.get("preemptibility"), 40)),
     )
+
+
+def _refusals(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """KAI's reasons stand in the condition's list, and in older versions in the condition itself."""
+    for condition in entries(status, "schedulingConditions")[:MOST_REFUSALS]:
+        if condition.get("status", "True") != "True":
+            continue
+        told = entries(condition, "reasons") or [condition]
+        for one in told[:MOST_REFUSALS]:
+            yield clean(one.get("reason"), 100), clean(one.get("message"), 1000)
 
 
 def tell_apart(gangs: Iterable[Gang]) -> tuple[dict[str, Gang], Renamed]:

@@ -109,6 +109,7 @@ def kai_key(name: object) -> str:
 def read_kai_queue(raw: Mapping[str, Any]) -> Queue:
     metadata, spec, status = child(raw, "metadata"), child(raw, "spec"), child(raw, "status")
     allocated = amounts(child(status, "allocated"))
+    firm = amounts(child(status, "allocatedNonPreemptible"))
     shares = []
     for word, (resource, unit) in KAI_PARTS.items():
         bounds = child(spec, "resources", word)
@@ -117,8 +118,17 @@ def read_kai_queue(raw: Mapping[str, Any]) -> Queue:
         quota, limit = (_kai_bound(bounds.get(key), unit) for key in ("quota", "limit"))
         beyond = None if quota is None or limit is None else max(0.0, limit - quota)
         used = allocated.get(resource, allocated.get(word, 0.0))
-        weight = number(bounds.get("overQuotaWeight"), 0.0)
-        shares.append(Share("", resource, quota, used, beyond, weight=weight))
+        shares.append(
+            Share(
+                flavor="",
+                resource=resource,
+                quota=quota,
+                used=used,
+                most_borrowed=beyond,
+                weight=number(bounds.get("overQuotaWeight"), 0.0),
+                firm=firm.get(resource, firm.get(word, 0.0)),
+            )
+        )
     return Queue(
         key=kai_key(metadata.get("name")),
         controller=Controller.KAI,

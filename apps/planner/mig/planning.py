@@ -22,6 +22,7 @@ from apps.planner.mig.wanting import Wanted, count_instances, list_wants, start_
 from apps.planner.plan import Goal, Plan, Refusal
 from apps.planner.program import Deadline
 from apps.planner.progress import Progress, Tell, tell_nobody
+from apps.planner.quota import judge_queues
 from apps.planner.snapshot import Snapshot
 from apps.planner.waiting import group_pending
 
@@ -63,11 +64,13 @@ def _waiting(snapshot: Snapshot) -> tuple[dict[str, tuple[Pod, ...]], list[Refus
     known = {name for model in MODELS.values() for name in model.by_name}
     waiting: dict[str, tuple[Pod, ...]] = {}
     refused: list[Refusal] = []
-    for key, pods in group_pending(snapshot):
+    groups = group_pending(snapshot)
+    refusals = judge_queues(snapshot, groups)
+    for key, pods in groups:
         asked = {profile for pod in pods for profile in asked_profiles(pod)}
         if not asked:
             continue
-        obstacle = find_obstacle(snapshot, key, pods)
+        obstacle = refusals[key].sentence if key in refusals else find_obstacle(snapshot, key, pods)
         if asked - known:
             obstacle = f"No GPU model is known to have the MIG profile {min(asked - known)[:40]}."
         elif max(count_instances([pod]) for pod in pods) > MOST_INSTANCES * MOST_GPUS:

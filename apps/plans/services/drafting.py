@@ -13,9 +13,10 @@ from apps.accounts.services import authorize, denials_recorded
 from apps.audit import services as audit
 from apps.clusters.models import Cluster, Snapshot
 from apps.clusters.queries import latest_snapshot, open_snapshot
+from apps.pending.queries import refused_by_queue
 from apps.planner.plan import Plan as PlannerPlan
 from apps.planner.plan_json import digest, plan_to_dict
-from apps.plans.errors import NothingKnown, TooManyDrafts
+from apps.plans.errors import NotAdmitted, NothingKnown, TooManyDrafts
 from apps.plans.models import Plan, PlanVersion
 from apps.plans.policies import USUAL_MOVES, USUAL_SECONDS, moves_allowed, policy_of, seconds_allowed
 from apps.plans.queries import does_something, drafts_to_compute
@@ -55,7 +56,7 @@ def request_plan(
     long the planner may search. max_moves, seconds: as usual, within the cluster's policy, if none are
     named. may_preempt: less important pods may lose their place where moves do not suffice. waivers:
     protected pods that may be moved all the same, each {"pod": "namespace/name", "reason"}.
-    Raises InvalidRequest, OverLimit, NothingKnown, TooManyDrafts, Denied.
+    Raises InvalidRequest, OverLimit, NotAdmitted, NothingKnown, TooManyDrafts, Denied.
     """
     authorize(actor, Action.PLAN, cluster)
     policy = policy_of(cluster)
@@ -70,8 +71,10 @@ def request_plan(
         waivers=_named(actor, cluster, waivers),
     )
     require_within(policy, request)
-    if latest_snapshot(cluster) is None:
+    row = latest_snapshot(cluster)
+    if row is None:
         raise NothingKnown(f"no snapshot of {cluster.name} is known yet: check that it is being watched")
+    _require_admitted(row, request["workload"])
     if drafts_to_compute().filter(created_by=actor).count() >= MOST_DRAFTS:
         raise TooManyDrafts(f"{MOST_DRAFTS} of your plans are being computed: wait for one of them")
     return _create_draft(actor, cluster, request)
@@ -99,10 +102,13 @@ def revise_plan(
         "may_preempt": may_preempt,
         "waivers": None,
     }
+    plan = find_plan(plan_id)
+    authorize(actor, Action.PLAN, plan.cluster, subject=plan)
     if waivers is not None:
-        cluster = find_plan(plan_id).cluster
-        authorize(actor, Action.PLAN, cluster)
-        changed["waivers"] = _named(actor, cluster, waivers)
+        changed["waivers"] = _named(actor, plan.cluster, waivers)
+    row = latest_snapshot(plan.cluster)
+    if row is not None:
+        _require_admitted(row, plan.request["workload"])
     return _revise(plan_id, actor, changed, check)
 
 
@@ -245,6 +251,13 @@ def _forget_search(plan: Plan) -> list[str]:
 def _wake(plan_id: int) -> None:
     """Only a hint: the timer finds the draft as well if the broker is away."""
     transaction.on_commit(lambda: wake_worker("apps.plans.tasks.compute_plan", plan_id), robust=True)
+
+
+def _require_admitted(row: Snapshot, workload: str) -> None:
+    """A plan for what its queue does not admit would move pods for nothing."""
+    refused = refused_by_queue(open_snapshot(row), workload) if workload else None
+    if refused is not None:
+        raise NotAdmitted(f"{workload} would not start in any room ({refused.code}): {refused.sentence}")
 
 
 def _named(actor: User, cluster: Cluster, wishes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

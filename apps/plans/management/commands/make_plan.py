@@ -15,7 +15,7 @@ from apps.planner.plan_json import plan_to_answer
 from apps.planner.queue_unlock import MOST_STAGES
 from apps.planner.searching import PlanRequest, search_plan
 from apps.planner.verification import check_plan
-from apps.planner.waiting import group_pending
+from apps.planner.waiting import list_waiting
 from apps.plans.plan_text import as_text
 
 MOST_MOVES = 5000
@@ -66,7 +66,7 @@ class Command(OfflineCommand):
         stages = options["stages"] or (MOST_STAGES if is_all else 1)
         if stages > 1 and not is_all:
             raise bad_input("--stages goes with --goal unlock for all that waits only")
-        if workload and workload not in dict(group_pending(snapshot)):
+        if workload and workload not in list_waiting(snapshot)[0]:
             raise bad_input(f"--workload: no pending pod or gang is called {workload!r}")
         begun = time.monotonic()
         request = PlanRequest(
