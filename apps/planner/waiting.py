@@ -96,16 +96,18 @@ def explain_pending(
     groups, unborn = list_waiting(snapshot)
     refused = judge_queues(snapshot, groups.items())
     return tuple(
-        _explain(
-            snapshot,
-            rooms,
-            fitting,
-            key,
-            pods,
-            _judge(table, pods, judged),
-            refused.get(key),
+        _named_by_its_queue(
+            _explain(
+                snapshot,
+                rooms,
+                fitting,
+                key,
+                pods,
+                _judge(table, pods, judged),
+                never.judge(key, pods),
+                refused.get(key),
+            ),
             unborn.get(key),
-            never.judge(key, pods),
         )
         for key, pods in groups.items()
         if only is None or key == only
@@ -148,18 +150,14 @@ def _explain(
     key: str,
     pods: tuple[Pod, ...],
     verdict: Verdict,
-    refused: Refused | None,
-    unborn: QueuedWorkload | None,
     never: Never | None,
+    refused: Refused | None,
 ) -> WaitingWorkload:
     pod = max(pods, key=lambda one: rooms.demand(one).gpus)
     demand, saying = rooms.demand(pod), saying_of(pods)
-    if never is not None or refused is not None:
-        told = never or refused
-        code, sentence = told.code, told.sentence
-    else:
-        code, sentence = say_why(snapshot, rooms, fitting, key, pods, verdict)
-    found = WaitingWorkload(
+    told = never or refused
+    why = (told.code, told.sentence) if told else say_why(snapshot, rooms, fitting, key, pods, verdict)
+    return WaitingWorkload(
         key=key,
         display=snapshot.workload_name(pod),
         namespace=pod.namespace,
@@ -168,8 +166,8 @@ def _explain(
         link=str(pod.link or ""),
         since=min(one.created_at for one in pods),
         priority=max(one.priority for one in pods),
-        reason_code=code,
-        sentence=sentence,
+        reason_code=why[0],
+        sentence=why[1],
         node_counts=dict(sorted(verdict.counts.items(), key=lambda entry: (-entry[1], entry[0]))),
         free_gpus=verdict.free_gpus,
         free_elsewhere=verdict.free_elsewhere,
@@ -185,6 +183,10 @@ def _explain(
         profiles=max((asked_profiles(one) for one in pods), key=lambda asked: sum(asked.values())),
         is_for_good=refused is not None and refused.is_for_good,
     )
+
+
+def _named_by_its_queue(found: WaitingWorkload, unborn: QueuedWorkload | None) -> WaitingWorkload:
+    """What has no pods yet is known by the object that asks for them."""
     if unborn is None:
         return found
     name = unborn.owner_name or found.display
