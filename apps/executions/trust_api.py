@@ -18,6 +18,7 @@ from rest_framework.viewsets import GenericViewSet
 
 from apps.accounts.limits import Scope
 from apps.accounts.ordering import Ordering
+from apps.accounts.sessions import require_recent_login
 from apps.accounts.strict import checked
 from apps.clusters.models import Cluster
 from apps.clusters.queries import visible_clusters
@@ -77,10 +78,11 @@ class PreflightViewSet(OfClusters):
     @extend_schema(request=LeaveSafeModeSerializer, responses=PreflightSerializer)
     @action(detail=True, methods=["post"], url_path="leave-safe-mode")
     def leave_safe_mode(self, request: Request, name: str) -> Response:
-        """Go on although this database is older than the cluster. For its admins, in the browser, after
-        seeing what the cluster carries that is not known here (409 if that has changed meanwhile)."""
+        """Go on although this database is older than the cluster. For its admins, by a recent login in the
+        browser, after seeing what the cluster carries that is not known here (409 if it changed since)."""
         cluster = self.get_object()
         wanted = checked(LeaveSafeModeSerializer, request)
+        require_recent_login(request, "leave safe mode")
         safe_mode.leave(actor=request.user, cluster=cluster, seen=wanted["seen"], reason=wanted["reason"])
         return Response(_told(cluster))
 

@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
 from apps.accounts.ordering import Ordering
+from apps.accounts.sessions import require_recent_login
 from apps.accounts.strict import checked
 from apps.clusters.queries import cluster_for
 from apps.webhooks import services
@@ -41,8 +42,9 @@ class WebhookViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, GenericVi
 
     @extend_schema(request=WebhookWishSerializer, responses={201: NewWebhookSerializer})
     def create(self, request: Request) -> Response:
-        """Add a receiver. The answer shows its secret, this once."""
+        """Add a receiver, by a recent login. The answer shows its secret, this once."""
         wanted = checked(WebhookWishSerializer, request)
+        require_recent_login(request, "add a webhook")
         name = wanted.pop("cluster", None)
         place = cluster_for(request.user, name) if name else None
         row, secret = services.add_webhook(actor=cast(Any, request.user), cluster=place, **wanted)

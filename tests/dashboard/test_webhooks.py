@@ -6,15 +6,19 @@ import json
 import ssl
 import threading
 import time
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from django.db import transaction
 from django.db.models import Q
+from django.urls import reverse
 from django.utils import timezone
 
+from apps.accounts.sessions import KEY
 from apps.audit import services as audit
 from apps.audit.models import AuditEntry
+from apps.executions import safe_mode
 from apps.scheduling.certificates import provide_certificates
 from apps.webhooks import delivering, services
 from apps.webhooks.models import Delivery, Webhook
@@ -201,6 +205,27 @@ def test_admins_alone_look_after_them_and_the_secret_is_shown_once(receiver, clu
     assert (made.status_code, len(made.json()["secret"]) > 40) == (201, True)
     assert page.delete(f"/api/v1/webhooks/{row.pk}/").status_code == 204
     assert Webhook.objects.filter(~Q(name="b")).count() == 0
+
+
+def test_what_needs_a_recent_login_on_a_page_needs_it_over_rest(receiver, cluster, admin):
+    """Else a session that was left open would do by another address."""
+    page = log_in(admin)
+    session = page.session
+    session[KEY] = (timezone.now() - timedelta(hours=9)).isoformat()
+    session.save()
+    wish = {"name": "chat", "url": receiver.url, "events": ["plan.approved"]}
+    safe_mode.enter(cluster, "restored")
+    for address, body in (
+        ("/api/v1/webhooks/", wish),
+        (f"/api/v1/preflights/{cluster.name}/leave-safe-mode/", {"seen": safe_mode.mark_of([])}),
+    ):
+        answer = page.post(address, json.dumps(body), "application/json")
+        assert (answer.status_code, "login is too long ago" in answer.content.decode()) == (403, True)
+    answer = page.post(
+        reverse("preflight-change", args=[cluster.name, "leave-safe-mode"]), {"seen": "x"}, follow=True
+    )
+    assert "login is too long ago to leave safe mode" in answer.content.decode()
+    assert not Webhook.objects.exists()
 
 
 def test_a_receiver_with_a_long_queue_lets_the_others_have_their_turns(receiver, cluster, admin, monkeypatch):

@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
-from apps.accounts.errors import Denied, NotVisible, TooManyRequests
+from apps.accounts.errors import Denied, NotVisible
 from apps.accounts.rates import require_rate
 from apps.clusters import queries as clusters
 from apps.dashboard.reading.cuts import list_cuts
@@ -37,7 +37,7 @@ from apps.dashboard.reading.problems import tell_problems
 from apps.dashboard.reading.standing_still import list_cards, list_held_rows
 from apps.dashboard.reading.stopping import tell_stopping
 from apps.dashboard.views.parts import part_unchanged, show_part
-from apps.dashboard.views.shell import MISSED, Crumb, page, person_of, refuse, show, tell
+from apps.dashboard.views.shell import MISSED, Crumb, page, person_of, refuse, refusing, show, tell
 from apps.executions import errors, queries, services
 from apps.executions.bundle import make_bundle
 from apps.executions.cause import Way
@@ -181,14 +181,9 @@ def act(request: HttpRequest, cluster: str, number: int, verb: str) -> HttpRespo
     if verb not in known:
         raise Http404(f"nobody can {verb} an execution")
     service, told = known[verb]
-    try:
+    with refusing(request, errors.ExecutionError):
         require_rate("operating", request.user)
         service(execution_id=row.pk, actor=person_of(request), reason=request.POST.get("reason", "")[:500])
-    except NotVisible:
-        raise
-    except (Denied, TooManyRequests, errors.ExecutionError) as error:
-        refuse(request, error)
-    else:
         tell(request, told)
     return redirect("execution", cluster, number)
 

@@ -9,14 +9,13 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from apps.accounts import queries as accounts
-from apps.accounts.errors import Denied, NotVisible, TooManyRequests
 from apps.accounts.rates import require_rate
 from apps.accounts.rights import Action
 from apps.accounts.sessions import require_recent_login
 from apps.clusters import queries as clusters
 from apps.clusters.models import Cluster
 from apps.dashboard.reading.held import SHOWN_AT_MOST, count_standings, list_held
-from apps.dashboard.views.shell import page, person_of, refuse, show, tell
+from apps.dashboard.views.shell import page, person_of, refusing, show, tell
 from apps.executions import ledger
 from apps.executions.errors import WrongState
 from apps.executions.held import looking, releases
@@ -65,13 +64,9 @@ def change(request: HttpRequest, cluster: str, verb: str) -> HttpResponse:
     act = VERBS.get(verb)
     if act is None:
         raise Http404(f"nobody can {verb} what is held")
-    try:
+    with refusing(request, WrongState):
         require_rate("operating", request.user)
         tell(request, act(request, place))
-    except NotVisible:
-        raise
-    except (Denied, WrongState, TooManyRequests) as error:
-        refuse(request, error)
     return redirect("held", place.name)
 
 

@@ -12,14 +12,14 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_POST
 
 from apps.accounts import services
-from apps.accounts.errors import Denied, LastAdmin, NotVisible, UnusableName
+from apps.accounts.errors import Denied, LastAdmin, UnusableName
 from apps.accounts.models import Role, RoleGrant, User
 from apps.accounts.rights import Action
 from apps.accounts.services import authorize
 from apps.accounts.sessions import require_recent_login
 from apps.clusters import queries as clusters
 from apps.clusters.models import Cluster
-from apps.dashboard.views.shell import page, person_of, refuse, show, tell
+from apps.dashboard.views.shell import page, person_of, refuse, refusing, show, tell
 
 ROLES = {
     Role.VIEWER: "sees",
@@ -76,13 +76,9 @@ def change(request: HttpRequest, number: int, verb: str) -> HttpResponse:
     act, person = VERBS.get(verb), User.objects.filter(pk=number).first()
     if act is None or person is None:
         raise Http404(f"nobody can {verb} person {number}")
-    try:
+    with refusing(request, LastAdmin):
         require_recent_login(request, "change what people may do")
         tell(request, act(request, person))
-    except NotVisible:
-        raise
-    except (Denied, LastAdmin) as error:
-        refuse(request, error)
     return redirect("people")
 
 

@@ -15,13 +15,12 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
 from apps.accounts import queries as accounts
-from apps.accounts.errors import Denied, NotVisible, TooManyRequests
 from apps.accounts.rates import require_rate
 from apps.accounts.rights import Action
 from apps.clusters import queries as clusters
 from apps.clusters.models import Cluster
 from apps.dashboard.reading.policies import list_panels, tell_facts, tell_paused, tell_standing
-from apps.dashboard.views.shell import page, person_of, refuse, show, tell
+from apps.dashboard.views.shell import page, person_of, refuse, refusing, show, tell
 from apps.executions.cluster_switch import ban_of_switch
 from apps.plans import services
 from apps.plans.disruption import UNAVAILABLE, limits_from
@@ -107,17 +106,15 @@ def change(request: HttpRequest, cluster: str, verb: str) -> HttpResponse:
     act = VERBS.get(verb)
     if act is None:
         raise Http404(f"nobody can {verb} a policy")
-    try:
+    with refusing(request, WrongState):
         require_rate("deciding", request.user)
-        tell(request, act(request, place))
-    except NotVisible:
-        raise
-    except InvalidPolicy as error:
-        refuse(request, error)
-        sent = {name: text for name, text in request.POST.items() if name != "csrfmiddlewaretoken"}
-        return _show(request, place, {**sent, "weekdays": request.POST.getlist("weekdays"), "verb": verb})
-    except (Denied, TooManyRequests, WrongState) as error:
-        refuse(request, error)
+        try:
+            tell(request, act(request, place))
+        except InvalidPolicy as error:
+            refuse(request, error)
+            sent = {name: text for name, text in request.POST.items() if name != "csrfmiddlewaretoken"}
+            wanted = {**sent, "weekdays": request.POST.getlist("weekdays"), "verb": verb}
+            return _show(request, place, wanted)
     return redirect("policies", place.name)
 
 

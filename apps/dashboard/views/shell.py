@@ -6,7 +6,8 @@ with the cluster. htmx asks for the same address again when an event arrives and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, cast
@@ -132,6 +133,20 @@ def person_of(request: HttpRequest) -> User:
 def refuse(request: HttpRequest, error: Exception) -> None:
     """A domain error becomes one line on the next page: what, where, what to do."""
     messages.add_message(request, messages.ERROR, _sentence(str(error)), extra_tags="bad")
+
+
+@contextmanager
+def refusing(request: HttpRequest, *more: type[Exception]) -> Iterator[None]:
+    """What is denied, what comes too often, and these `more` errors become a line on the next page. What may
+    not be seen stays absent."""
+    try:
+        yield
+    except NotVisible:
+        raise
+    except Exception as error:
+        if not isinstance(error, (Denied, TooManyRequests, *more)):
+            raise
+        refuse(request, error)
 
 
 def tell(request: HttpRequest, text: str) -> None:

@@ -10,9 +10,9 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from apps.accounts import queries as accounts
-from apps.accounts.errors import Denied, NotVisible, TooManyRequests
 from apps.accounts.rates import require_rate
 from apps.accounts.rights import Action
+from apps.accounts.sessions import require_recent_login
 from apps.clusters import queries as clusters
 from apps.clusters.errors import ConnectionFailed
 from apps.clusters.models import Cluster
@@ -23,7 +23,7 @@ from apps.dashboard.reading.trust import (
     tell_safe,
     tell_shadow,
 )
-from apps.dashboard.views.shell import page, person_of, refuse, show, tell
+from apps.dashboard.views.shell import page, person_of, refusing, show, tell
 from apps.executions import safe_mode
 from apps.executions.cluster_preflight import keeping
 from apps.executions.console_standing import known_of
@@ -75,13 +75,9 @@ def change(request: HttpRequest, cluster: str, verb: str) -> HttpResponse:
     act = VERBS.get(verb)
     if act is None:
         raise Http404(f"nobody can {verb} a preflight")
-    try:
+    with refusing(request, WrongState, ConnectionFailed):
         require_rate("operating", request.user)
         tell(request, act(request, place))
-    except NotVisible:
-        raise
-    except (Denied, WrongState, TooManyRequests, ConnectionFailed) as error:
-        refuse(request, error)
     return redirect("preflight", place.name)
 
 
@@ -106,6 +102,7 @@ def _look_around(request: HttpRequest, place: Cluster) -> str:
 
 
 def _leave_safe_mode(request: HttpRequest, place: Cluster) -> str:
+    require_recent_login(request, "leave safe mode")
     reason = request.POST.get("reason", "")[:500]
     safe_mode.leave(actor=person_of(request), cluster=place, seen=request.POST.get("seen", ""), reason=reason)
     return f"{place.name} has left safe mode. Executions that were under way wait for an operator."

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from apps.accounts.errors import Denied, NotVisible
 from apps.accounts.sessions import require_recent_login
 from apps.clusters.queries import cluster_for, visible_clusters
-from apps.dashboard.views.shell import page, person_of, refuse, show, tell
+from apps.dashboard.views.shell import page, person_of, refuse, refusing, show, tell
 from apps.webhooks import services
 from apps.webhooks.models import Delivery, Webhook
 from apps.webhooks.queries import webhooks_for
@@ -68,12 +68,8 @@ def change(request: HttpRequest, number: int, verb: str) -> HttpResponse:
     row = webhooks_for(request.user).filter(pk=number).first()
     if row is None or verb not in ("on", "off", "remove", "again"):
         raise Http404(f"nobody can {verb} webhook {number}")
-    try:
+    with refusing(request):
         tell(request, _act(request, row, verb))
-    except NotVisible:
-        raise
-    except Denied as error:
-        refuse(request, error)
     return redirect("webhooks")
 
 
