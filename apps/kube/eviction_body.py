@@ -1,4 +1,4 @@
-"""The body of an eviction. Pure."""
+"""The bodies of an eviction and of a binding. Pure."""
 
 from __future__ import annotations
 
@@ -19,4 +19,13 @@ def eviction(namespace: str, name: str, *, uid: str, grace_seconds: int | None, 
         "kind": "Eviction",
         "metadata": {"name": name, "namespace": namespace},
         "deleteOptions": options,
+    }
+
+
+def binding(namespace: str, name: str, *, uid: str, node: str) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": name, "namespace": namespace, "uid": uid},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     }

@@ -18,7 +18,7 @@ from apps.kube import errors
 from apps.kube.answers import error_of, read_named, read_object, read_page
 from apps.kube.connection import MERGE_PATCH, STRATEGIC_PATCH, Answer, Connection, Request
 from apps.kube.event_body import event_body
-from apps.kube.eviction_body import eviction
+from apps.kube.eviction_body import binding, eviction
 from apps.kube.gateway import EVENTS, NAMESPACES, PODS, Json, Kept, Kind, ObjectList, WatchEvent
 from apps.kube.identity import Identity
 from apps.kube.kubeconfig import Credentials
@@ -213,6 +213,13 @@ class KubernetesGateway:
         body = eviction(namespace, name, uid=uid, grace_seconds=grace_seconds, dry_run=dry_run)
         path = object_path(PODS, name, namespace=namespace, subresource="eviction")
         self._write(Request("POST", path, dry(dry_run), body))
+
+    def bind_pod(self, namespace: str, name: str, *, uid: str, node: str) -> None:
+        """Raises Conflict where the pod has a node already, or another UID."""
+        if not uid:
+            raise errors.Invalid(f"binding of {namespace}/{name}: refused without the pod's UID.")
+        path = object_path(PODS, name, namespace=namespace, subresource="binding")
+        self._write(Request("POST", path, {}, binding(namespace, name, uid=uid, node=node)))
 
     def may(
         self, verb: str, kind: Kind, *, namespace: str = "", subresource: str = "", name: str = ""

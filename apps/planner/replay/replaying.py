@@ -93,7 +93,7 @@ def replay_trace(
     _refuse_endless(table, asks, request)
     scheduler = Scheduler(table, policy_class(table, workload), Draw(f"policy {request.seed}"))
     replay = Replay(request, table.capacity_milli, workload.weight_total, nodes=table.nodes)
-    for ask in _order(asks, request, draw, table.capacity_milli):
+    for ask in order_arrivals(asks, request, draw, table.capacity_milli):
         _arrive(replay, scheduler, ask)
         if request.defrag_every and replay.decisions % request.defrag_every == 0 and replay.crowd.waiting:
             _defragment(replay, scheduler, new_deadline())
@@ -120,7 +120,8 @@ def _defragment(replay: Replay, scheduler: Scheduler, deadline: Deadline) -> Non
     replay.used_milli += outcome.started_milli
 
 
-def _order(asks: Sequence[Ask], request: ReplayRequest, draw: Draw, capacity: int) -> Iterator[Ask]:
+def order_arrivals(asks: Sequence[Ask], request: ReplayRequest, draw: Draw, capacity: int) -> Iterator[Ask]:
+    """As they arrive until enough has been asked for. draw: after it has given the order of the nodes."""
     if request.file_order:
         yield from asks
         return

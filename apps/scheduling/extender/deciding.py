@@ -22,9 +22,11 @@ from apps.scheduling.extender.judging import TAKES, Judge, Judged
 from apps.scheduling.extender.options import Options, WhenStale
 from apps.scheduling.extender.picture import Ints, Picture
 from apps.scheduling.extender.policies import POLICIES
+from apps.scheduling.extender.preempting import choose_victims
 from apps.scheduling.extender.rules import UNKNOWN_NODE, Refusal
 from apps.scheduling.extender.scores import scores_of
 from apps.scheduling.extender.verdicts import MOST_TOP, RecentVerdicts, TopNode, Verdict, VerdictSink
+from apps.scheduling.extender.wire import Victims
 
 Age = Callable[[], float]
 NO_WORKLOAD = Workload(())
@@ -85,19 +87,23 @@ class Extender:
             return Filtered(names, {}, {})
         self._begin(pod, now)
         kept = who_keeps(self.holds, pod, now)
-        rows, unknown = self._rows(names)
+        known, rows, refused = self._rows(names)
         judged = self._judge.judge(pod, rows)
-        refused = self._special(pod, names, kept, unknown)
-        if len(refused) < len(names):
-            self._ask_gang(pod, names, judged, rows, kept, refused)
-        fitting, failed, hopeless = self._sort(names, judged, refused)
-        counts: Counter[str] = Counter([*failed.values(), *hopeless.values()])
-        verdict = Verdict("filter", now, pod.uid, pod.key, self._judge.policy.name, age)
-        self.sink.keep(replace(verdict, offered=len(names), fitting=len(fitting), refused=dict(counts)))
-        if len(fitting) == 1:
+        codes = judged.code[rows]
+        refused |= self._special(pod, known, kept)
+        if (codes == TAKES).any():
+            words = self._ask_gang(pod, kept)
+            if words:
+                # No preemption for one member: the others would still have no place.
+                refused |= {known[at]: Refusal("", words, True) for at in np.flatnonzero(codes == TAKES)}
+        found = self._sort(names, known, codes, refused)
+        counts = Counter([*found.failed.values(), *found.hopeless.values()])
+        verdict = self._verdict("filter", pod, now, age, len(names))
+        self.sink.keep(replace(verdict, fitting=len(found.fitting), refused=dict(counts)))
+        if len(found.fitting) == 1:
             # With one node left the scheduler does not ask which is best.
-            self._tell(pod, fitting[0], now, kept)
-        return Filtered(fitting, failed, hopeless)
+            self._tell(pod, found.fitting[0], now, kept)
+        return found
 
     def prioritize(self, pod: Pod, names: list[str]) -> list[tuple[str, int]]:
         """A score for each offered node; 0 for those that do not take the pod. Raises StalePicture."""
@@ -105,57 +111,76 @@ class Extender:
         if not names or self._abstains(pod, "prioritize", now, age, len(names)):
             return [(name, 0) for name in names]
         self._begin(pod, now)
-        rows, _ = self._rows(names)
+        known, rows, _ = self._rows(names)
         judged = self._judge.judge(pod, rows)
-        places = [at for at, name in enumerate(names) if self._takes(pod, name, judged)]
-        scores = np.zeros(len(names), dtype=np.int64)
+        takes = judged.code[rows] == TAKES
+        own = self._own_place(pod)
+        if own and own in known:
+            takes[known.index(own)] = self._judge.refusal_of(pod, own) is None
+        able = rows[takes]
+        scores: Ints = np.zeros(len(known), dtype=np.int64)
         top: tuple[TopNode, ...] = ()
-        if places:
-            able = np.array([self.picture.row_of[names[at]] for at in places], dtype=np.int64)
+        if len(able):
             points = self._judge.score(judged, able)
-            scores[places] = scores_of(points, self.picture.order[able])
-            top = self._top(judged, able, points, scores[places])
-        verdict = Verdict("prioritize", now, pod.uid, pod.key, self._judge.policy.name, age)
-        self.sink.keep(replace(verdict, offered=len(names), fitting=len(places), top=top))
+            scores[takes] = scores_of(points, self.picture.order[able])
+            top = self._top(judged, able, points, scores[takes])
+        verdict = self._verdict("prioritize", pod, now, age, len(names))
+        self.sink.keep(replace(verdict, fitting=len(able), top=top))
         if top:
             self._tell(pod, top[0].node, now, who_keeps(self.holds, pod, now))
-        return list(zip(names, scores.tolist(), strict=True))
+        told = list(zip(known, scores.tolist(), strict=True))
+        return told if len(known) == len(names) else [*told, *((one, 0) for one in set(names) - set(known))]
+
+    def preempt(self, pod: Pod, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
+        """Of these nodes, those whose victims we accept. Raises StalePicture."""
+        now, age = self.clock(), self.age()
+        if self._abstains(pod, "preempt", now, age, len(victims)):
+            return victims
+        self._begin(pod, now)
+        kept, spare = who_keeps(self.holds, pod, now), self.options.spare_drifted
+        accepted, refused = choose_victims(self.picture, pod, victims, kept, spare_drifted=spare)
+        verdict = self._verdict("preempt", pod, now, age, len(victims))
+        self.sink.keep(replace(verdict, fitting=len(accepted), refused=dict(Counter(refused.values()))))
+        return accepted
 
     # --- one call's parts ---
+
+    def _verdict(self, verb: str, pod: Pod, now: float, age: float, offered: int) -> Verdict:
+        return Verdict(verb, now, pod.uid, pod.key, self._judge.policy.name, age, offered)
 
     def _abstains(self, pod: Pod, verb: str, now: float, age: float, offered: int) -> bool:
         if age <= self.options.stale_after:
             return False
         words = "has not been read yet" if age == float("inf") else f"is {age:.0f} s old"
         note = f"the extender's picture of the cluster {words}"
-        fitting = offered if self.options.when_stale is WhenStale.ABSTAIN else 0
-        verdict = Verdict(verb, now, pod.uid, pod.key, self._judge.policy.name, age, offered, fitting)
-        self.sink.keep(replace(verdict, note=note))
-        if self.options.when_stale is WhenStale.ABSTAIN:
-            return True
-        raise StalePicture(f"{note}; it answers again once it can follow the API server")
+        abstains = self.options.when_stale is WhenStale.ABSTAIN
+        verdict = self._verdict(verb, pod, now, age, offered)
+        self.sink.keep(replace(verdict, fitting=offered if abstains else 0, note=note))
+        if not abstains:
+            raise StalePicture(f"{note}; it answers again once it can follow the API server")
+        return True
 
     def _begin(self, pod: Pod, now: float) -> None:
         """Who asks again has no place yet, whatever was assumed."""
         self.picture.expire(now)
         self.picture.release(pod.uid)
 
-    def _rows(self, names: list[str]) -> tuple[Ints, list[str]]:
-        """Rows of the nodes that are known, and the names of the others."""
-        row_of = self.picture.row_of
-        found = [row_of.get(name, -1) for name in names]
-        unknown = [name for name, row in zip(names, found, strict=True) if row < 0] if -1 in found else []
-        rows = np.array(found, dtype=np.int64)
-        return (rows[rows >= 0] if unknown else rows), unknown
+    def _rows(self, names: list[str]) -> tuple[list[str], Ints, dict[str, Refusal | None]]:
+        """The names of nodes that are known, their rows, and what the others are refused for."""
+        found = list(map(self.picture.row_of.get, names))
+        if None not in found:
+            return names, np.array(found, dtype=np.int64), {}
+        unknown = {name for name, row in zip(names, found, strict=True) if row is None}
+        rows = np.array([row for row in found if row is not None], dtype=np.int64)
+        refused: dict[str, Refusal | None] = {name: Refusal("", UNKNOWN_NODE, True) for name in unknown}
+        return [name for name in names if name not in unknown], rows, refused
 
-    def _special(
-        self, pod: Pod, names: list[str], kept: Mapping[str, str], unknown: list[str]
-    ) -> dict[str, Refusal | None]:
-        """Verdicts on nodes that are not the shape's: unknown ones, kept ones, and the one where the pod has
-        a place of its own already."""
-        found: dict[str, Refusal | None] = {name: Refusal("", UNKNOWN_NODE, True) for name in unknown}
+    def _special(self, pod: Pod, names: list[str], kept: Mapping[str, str]) -> dict[str, Refusal | None]:
+        """Verdicts on nodes that are not the shape's: kept ones, and the one where the pod has a place of its
+        own already."""
+        found: dict[str, Refusal | None] = {}
         own = self._own_place(pod)
-        if own:
+        if own and own in names:
             found[own] = self._judge.refusal_of(pod, own)
         if kept:
             found |= {name: Refusal("", kept[name], True) for name in names if name in kept}
@@ -167,52 +192,28 @@ class Extender:
         name = known.nominated_node if known is not None and known.steering and not known.node_name else ""
         return name if name in self.picture.nodes else ""
 
-    def _takes(self, pod: Pod, name: str, judged: Judged) -> bool:
-        row = self.picture.row_of.get(name)
-        if row is None:
-            return False
-        if name == self._own_place(pod):
-            return self._judge.refusal_of(pod, name) is None
-        return bool(judged.code[row] == TAKES)
-
-    def _ask_gang(
-        self,
-        pod: Pod,
-        names: list[str],
-        judged: Judged,
-        rows: Ints,
-        kept: Mapping[str, str],
-        refused: dict[str, Refusal | None],
-    ) -> None:
+    def _ask_gang(self, pod: Pod, kept: Mapping[str, str]) -> str:
+        """Why its gang cannot start, "" where it can."""
         need = gangs.need_of(self.picture, pod)
-        if need is None or not (judged.code[rows] == TAKES).any():
-            return
+        if need is None:
+            return ""
         has_room = not need.missing and gangs.has_room(self._judge, need.waiting, kept)
-        words = gangs.why_not(need, pod.gang, has_room)
-        if not words:
-            return
-        for name in names:
-            row = self.picture.row_of.get(name)
-            if name not in refused and row is not None and judged.code[row] == TAKES:
-                # No preemption for one member: the others would still have no place.
-                refused[name] = Refusal("", words, True)
+        return gangs.why_not(need, pod.gang, has_room)
 
     def _sort(
-        self, names: list[str], judged: Judged, refused: Mapping[str, Refusal | None]
-    ) -> tuple[list[str], dict[str, str], dict[str, str]]:
-        fitting: list[str] = []
-        failed: dict[str, str] = {}
-        hopeless: dict[str, str] = {}
-        row_of, refusals, codes = self.picture.row_of, self._judge.refusals, judged.code.tolist()
-        for name in names:
-            refusal = refused[name] if name in refused else refusals[codes[row_of[name]]]
-            if refusal is None or not refusal.words:
-                fitting.append(name)
-            elif refusal.hopeless:
-                hopeless[name] = refusal.words
-            else:
-                failed[name] = refusal.words
-        return fitting, failed, hopeless
+        self, names: list[str], known: list[str], codes: Ints, refused: Mapping[str, Refusal | None]
+    ) -> Filtered:
+        """By what was found: a verdict of the node's own before that of the shape."""
+        refusals = self._judge.refusals
+        by_name: dict[str, Refusal | None] = {
+            known[at]: refusals[code] for at, code in enumerate(codes.tolist()) if code != TAKES
+        }
+        by_name |= refused
+        refusing = {name: one for name, one in by_name.items() if one is not None}
+        fitting = [name for name in names if name not in refusing] if refusing else names
+        hopeless = {name: one.words for name, one in refusing.items() if one.hopeless}
+        failed = {name: one.words for name, one in refusing.items() if not one.hopeless}
+        return Filtered(fitting, failed, hopeless)
 
     def _top(
         self,
@@ -228,6 +229,7 @@ class Extender:
                 int(scores[at]),
                 float(points[at]),
                 self._judge.policy.explain(judged.pod, judged.demand, int(rows[at])),
+                self._judge.policy.device(judged.pod, judged.demand, int(rows[at])),
             )
             for at in order
         )

@@ -15,13 +15,15 @@ from dataclasses import dataclass
 
 import structlog
 from aiohttp import web
-from django.db import DatabaseError, close_old_connections
+from django.db import DatabaseError, close_old_connections, transaction
 
+from apps.audit.services import record
 from apps.clusters.expectations import read_expectations
 from apps.clusters.gateways import open_gateway
 from apps.clusters.models import Cluster
 from apps.kube.kubernetes_gateway import KubernetesGateway
 from apps.planner.drift import Expected
+from apps.scheduling.extender.binding import Binder, Record
 from apps.scheduling.extender.counters import Counters
 from apps.scheduling.extender.deciding import Extender
 from apps.scheduling.extender.following import Follower
@@ -30,6 +32,7 @@ from apps.scheduling.extender.options import Options
 from apps.scheduling.extender.picture import Picture
 from apps.scheduling.extender.server import Verbs, make_app
 from apps.scheduling.extender.verdicts import VerdictSink
+from apps.scheduling.extender.wire import BindingCall
 
 SWITCH_SECONDS = 0.001
 """How long another thread may keep the interpreter while a call waits."""
@@ -73,7 +76,8 @@ def put_together(
         on_workload=lambda workload: extender.use(workload=workload),
     )
     extender = Extender(picture, options, age=follower.age, clock=time.time, holds=holds, sink=sink)
-    app = make_app(Verbs(extender, follower, Counters()))
+    binder = Binder(extender, gateway, _recorder(cluster))
+    app = make_app(Verbs(extender, follower, Counters(), binder))
     app.cleanup_ctx.append(_following(follower))
     return Served(app, extender, follower)
 
@@ -88,6 +92,23 @@ def _following(follower: Follower) -> Callable[[web.Application], AsyncIterator[
             await running
 
     return follow
+
+
+def _recorder(cluster: str) -> Record:
+    def record_intent(call: BindingCall) -> None:
+        try:
+            with transaction.atomic():
+                record(
+                    actor=None,
+                    action="extender.bind",
+                    subject=f"{call.namespace}/{call.name}",
+                    cluster=cluster,
+                    detail={"uid": call.uid, "node": call.node},
+                )
+        finally:
+            close_old_connections()
+
+    return record_intent
 
 
 def _expected_of(cluster_id: int) -> Callable[[], Mapping[str, Expected]]:

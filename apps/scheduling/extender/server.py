@@ -16,6 +16,7 @@ from aiohttp.web_protocol import RequestPayloadError
 
 from apps.planner.inventory import Pod
 from apps.scheduling.extender import wire
+from apps.scheduling.extender.binding import OFF, Binder
 from apps.scheduling.extender.counters import Counters
 from apps.scheduling.extender.deciding import Extender, StalePicture
 
@@ -36,16 +37,34 @@ class Source(Protocol):
 
 
 class Verbs:
-    """The handlers, one for each verb. prefix-free: the scheduler's urlPrefix ends before them."""
+    """The handlers, one for each verb. The scheduler's urlPrefix ends before them."""
 
-    def __init__(self, extender: Extender, source: Source, counters: Counters) -> None:
+    def __init__(
+        self, extender: Extender, source: Source, counters: Counters, binder: Binder | None = None
+    ) -> None:
         self._extender, self._source, self._counters = extender, source, counters
+        self._binder = binder
 
     async def filter(self, request: web.Request) -> web.Response:
-        return await self._answer(request, "filter", self._filter)
+        return await self._answer(request, "filter", self.answer_filter)
 
     async def prioritize(self, request: web.Request) -> web.Response:
-        return await self._answer(request, "prioritize", self._prioritize)
+        return await self._answer(request, "prioritize", self.answer_prioritize)
+
+    async def preempt(self, request: web.Request) -> web.Response:
+        return await self._answer(request, "preempt", self.answer_preempt)
+
+    async def bind(self, request: web.Request) -> web.Response:
+        """200 with the error in the body where it cannot be done, as the scheduler reads it."""
+        began = time.perf_counter()
+        try:
+            call = wire.read_binding(await request.read())
+        except (wire.BadCall, RequestPayloadError) as error:
+            return self._refuse(request.path, error, began)
+        self._source.catch_up()
+        error_text = await self._binder.bind(call) if self._binder is not None else OFF
+        self._counters.note("bind", "failed" if error_text else "answered", time.perf_counter() - began)
+        return _json(wire.binding_answer(error_text))
 
     async def health(self, request: web.Request) -> web.Response:
         """200 while calls are answered by the picture; 503 with the reason before and while it is stale."""
@@ -68,9 +87,7 @@ class Verbs:
             body = await request.read()
             answer = decide(body)
         except (wire.BadCall, RequestPayloadError) as error:
-            self._counters.note(verb, "bad call", time.perf_counter() - began)
-            logger.warning("a scheduler's call cannot be read", verb=verb, error=str(error))
-            return web.Response(text=f"{error}\n", status=400)
+            return self._refuse(verb, error, began)
         except StalePicture as error:
             self._counters.note(verb, "stale", time.perf_counter() - began)
             if verb == "filter":
@@ -79,22 +96,36 @@ class Verbs:
         self._counters.note(verb, "answered", time.perf_counter() - began)
         return _json(answer)
 
-    def _filter(self, body: bytes) -> bytes:
+    def _refuse(self, verb: str, error: Exception, began: float) -> web.Response:
+        verb = verb.strip("/")
+        self._counters.note(verb, "bad call", time.perf_counter() - began)
+        logger.warning("a scheduler's call cannot be read", verb=verb, error=str(error))
+        return web.Response(text=f"{error}\n", status=400)
+
+    def answer_filter(self, body: bytes) -> bytes:
+        """The body of the answer. Raises BadCall and StalePicture."""
         call = wire.read_call(body)
         self._source.catch_up()
         found = self._extender.filter(self._source.read_pod(call.pod), call.names)
         return wire.filter_answer(call, found.fitting, dict(found.failed), dict(found.hopeless))
 
-    def _prioritize(self, body: bytes) -> bytes:
+    def answer_prioritize(self, body: bytes) -> bytes:
         call = wire.read_call(body)
         self._source.catch_up()
         return wire.priorities(self._extender.prioritize(self._source.read_pod(call.pod), call.names))
+
+    def answer_preempt(self, body: bytes) -> bytes:
+        call = wire.read_preemption(body)
+        self._source.catch_up()
+        return wire.preemption_answer(self._extender.preempt(self._source.read_pod(call.pod), call.victims))
 
 
 def make_app(verbs: Verbs) -> web.Application:
     app = web.Application(client_max_size=LARGEST_CALL)
     app.router.add_post("/filter", verbs.filter)
     app.router.add_post("/prioritize", verbs.prioritize)
+    app.router.add_post("/preempt", verbs.preempt)
+    app.router.add_post("/bind", verbs.bind)
     app.router.add_get("/healthz", verbs.health)
     app.router.add_get("/metrics", verbs.metrics)
     return app

@@ -18,12 +18,14 @@ MOST_TOP = 3
 
 @dataclass(frozen=True, slots=True)
 class TopNode:
-    """score: as told, 0 to 10. points: of the policy, with the parts that they add up to."""
+    """score: as told, 0 to 10. points: of the policy, with the parts that they add up to. device: the place
+    of the GPU that the points of a share stand for, None where they name none (its scheduler chooses)."""
 
     node: str
     score: int
     points: float
     parts: tuple[ScorePart, ...] = ()
+    device: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

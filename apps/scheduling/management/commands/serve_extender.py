@@ -16,6 +16,8 @@ from apps.scheduling.extender.options import Options, WhenStale
 from apps.scheduling.extender.policies import POLICIES
 from apps.scheduling.extender.program import make_extender, make_tls
 
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
 
 class Command(BaseCommand):
     help = "Serve the scheduler extender of one registered cluster (filter, prioritize, preempt, bind)."
@@ -37,6 +39,9 @@ class Command(BaseCommand):
             "--stale-after", type=float, default=own.stale_after, metavar="SECONDS", help="age of the picture"
         )
         parser.add_argument(
+            "--bind", action="store_true", help="answer the bind verb (wants --client-ca beyond loopback)"
+        )
+        parser.add_argument(
             "--reserved-mib", type=int, default=0, help="of each GPU's memory, never given out in shares"
         )
 
@@ -53,7 +58,14 @@ class Command(BaseCommand):
             when_stale=WhenStale(options["when_stale"]),
             stale_after=options["stale_after"],
             reserved_mib=options["reserved_mib"],
+            binds=options["bind"],
         )
+        if chosen.binds and not options["client_ca"] and host not in LOOPBACK:
+            raise CommandError(
+                "--bind changes the cluster for whoever can call it: give --client-ca (with --cert and "
+                "--key), or listen on 127.0.0.1",
+                returncode=2,
+            )
         tls = _tls(options)
         try:
             served = make_extender(cluster, chosen)

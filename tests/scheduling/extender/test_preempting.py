@@ -1,0 +1,55 @@
+"""Which of the scheduler's victims are accepted."""
+
+from dataclasses import replace
+
+from apps.planner.inventory import LinkClass
+from apps.scheduling.extender.picture import Picture
+from apps.scheduling.extender.preempting import choose_victims
+from apps.scheduling.extender.wire import Victims
+from tests.drawing import cluster, waiting
+
+
+def choose(snapshot, pod, victims, kept=None):
+    picture = Picture()
+    picture.take(snapshot)
+    sent = {
+        node: Victims(tuple(f"uid-{name}" for name in names), broken)
+        for node, (names, broken) in victims.items()
+    }
+    return choose_victims(picture, pod, sent, kept or {})
+
+
+def test_protected_pods_kept_nodes_and_too_small_gains_are_left_out():
+    (pod,) = waiting("ml/urgent", gpus=8, priority=100)
+    snapshot = cluster("a1 aaaaaaaa\n a2 BBBBBBBB\n a3 ccccdddd\n a4 eeeeeeee", [pod])
+    victims = {"a1": (["a1-a"], 0), "a2": (["a2-B"], 0), "a3": (["a3-c"], 0), "a4": (["a4-e"], 0)}
+    accepted, refused = choose(snapshot, pod, victims, {"a4": "the node is kept for ml/other"})
+    assert accepted == {"a1": Victims(("uid-a1-a",))}
+    assert refused == {
+        "a2": "team/a2-B is protected: Its owner protects it.",
+        "a3": "even without them: too few free GPUs",
+        "a4": "the node is kept for ml/other",
+    }
+
+
+def test_broken_budgets_and_torn_gangs_remain_only_without_others():
+    (pod,) = waiting("ml/urgent", gpus=8, priority=100)
+    gang = waiting("ml/gang", gpus=8, count=2)
+    placed = [replace(one, node_name=f"a{at}", phase="Running") for at, one in enumerate(gang, start=2)]
+    snapshot = cluster("a1 aaaaaaaa\n a2 ........\n a3 ........\n a4 dddddddd", [pod], extra=placed)
+    torn = {"a1": (["a1-a"], 1), "a2": (["gang-0"], 0)}
+    assert set(choose(snapshot, pod, torn)[0]) == {"a1", "a2"}
+    assert set(choose(snapshot, pod, {**torn, "a4": (["a4-d"], 0)})[0]) == {"a4"}
+
+
+def test_the_links_must_do_once_the_victims_are_gone():
+    (pod,) = waiting("ml/urgent", gpus=4, link=LinkClass.NVLINK, priority=100)
+    snapshot = cluster("a1 aaaaaaaa\n a2 bbbbbbbb", [pod])
+    links = tuple(tuple("X" if one == two else "SYS" for two in range(8)) for one in range(8))
+    node = snapshot.nodes["a1"]
+    nodes = {**snapshot.nodes, "a1": replace(node, topology=replace(node.topology, links=links))}
+    accepted, refused = choose(
+        replace(snapshot, nodes=nodes), pod, {"a1": (["a1-a"], 0), "a2": (["a2-b"], 0)}
+    )
+    assert set(accepted) == {"a2"}
+    assert refused["a1"] == "even without them: no 4-GPU group with the wanted bandwidth (NVLink)"
