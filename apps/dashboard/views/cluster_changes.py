@@ -15,7 +15,8 @@ from apps.clusters.errors import ClusterError
 from apps.clusters.models import Cluster
 from apps.clusters.removing import remove_dump
 from apps.dashboard.views.governing import show_clusters
-from apps.dashboard.views.shell import page, refuse, tell
+from apps.dashboard.views.saying import refuse, tell
+from apps.dashboard.views.shell import page
 from apps.dashboard.views.uploads import kubeconfig_of
 from apps.telemetry.errors import TelemetryError
 from apps.telemetry.services import connect_prometheus

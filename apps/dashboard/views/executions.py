@@ -37,7 +37,8 @@ from apps.dashboard.reading.problems import tell_problems
 from apps.dashboard.reading.standing_still import list_cards, list_held_rows
 from apps.dashboard.reading.stopping import tell_stopping
 from apps.dashboard.views.parts import part_unchanged, show_part
-from apps.dashboard.views.shell import MISSED, Crumb, page, person_of, refuse, refusing, show, tell
+from apps.dashboard.views.saying import refuse, refusing, tell
+from apps.dashboard.views.shell import MISSED, Crumb, page, person_of, show
 from apps.executions import errors, queries, services
 from apps.executions.bundle import make_bundle
 from apps.executions.cause import Way

@@ -21,7 +21,8 @@ from apps.clusters import services as cluster_services
 from apps.clusters.models import Cluster
 from apps.dashboard.reading.problems import tell_problems
 from apps.dashboard.reading.times import age_of
-from apps.dashboard.views.shell import page, refuse, show, tell
+from apps.dashboard.views.saying import refuse, tell
+from apps.dashboard.views.shell import page, show
 from apps.dashboard.views.uploads import keep_upload, kubeconfig_of
 from apps.telemetry import queries as telemetry
 

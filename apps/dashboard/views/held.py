@@ -15,7 +15,8 @@ from apps.accounts.sessions import require_recent_login
 from apps.clusters import queries as clusters
 from apps.clusters.models import Cluster
 from apps.dashboard.reading.held import SHOWN_AT_MOST, count_standings, list_held
-from apps.dashboard.views.shell import page, person_of, refusing, show, tell
+from apps.dashboard.views.saying import refusing, tell
+from apps.dashboard.views.shell import page, person_of, show
 from apps.executions import ledger
 from apps.executions.errors import WrongState
 from apps.executions.held import looking, releases

@@ -36,7 +36,8 @@ from apps.dashboard.reading.nodes import NodeView
 from apps.dashboard.reading.problems import tell_problems
 from apps.dashboard.reading.sharing import read_sharing
 from apps.dashboard.reading.telemetry import tell_node
-from apps.dashboard.views.shell import MISSED, Crumb, page, refuse, show, tell
+from apps.dashboard.views.saying import refuse, tell
+from apps.dashboard.views.shell import MISSED, Crumb, page, show
 from apps.fragmentation import queries as fragmentation
 from apps.planner.snapshot import Snapshot as Picture
 

@@ -19,7 +19,8 @@ from apps.accounts.services import authorize
 from apps.accounts.sessions import require_recent_login
 from apps.clusters import queries as clusters
 from apps.clusters.models import Cluster
-from apps.dashboard.views.shell import page, person_of, refuse, refusing, show, tell
+from apps.dashboard.views.saying import refuse, refusing, tell
+from apps.dashboard.views.shell import page, person_of, show
 
 ROLES = {
     Role.VIEWER: "sees",

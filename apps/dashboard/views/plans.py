@@ -22,7 +22,8 @@ from apps.dashboard.reading.fate import tell_fate
 from apps.dashboard.reading.plan_picture import draw_plan
 from apps.dashboard.reading.problems import tell_problems
 from apps.dashboard.views.parts import part_unchanged, show_part
-from apps.dashboard.views.shell import MISSED, Crumb, page, person_of, refuse, show, tell
+from apps.dashboard.views.saying import refuse, tell
+from apps.dashboard.views.shell import MISSED, Crumb, page, person_of, show
 from apps.executions import errors as execution_errors
 from apps.executions import services as executions
 from apps.plans import errors as plan_errors

@@ -20,7 +20,8 @@ from apps.accounts.rights import Action
 from apps.clusters import queries as clusters
 from apps.clusters.models import Cluster
 from apps.dashboard.reading.policies import list_panels, tell_facts, tell_paused, tell_standing
-from apps.dashboard.views.shell import page, person_of, refuse, refusing, show, tell
+from apps.dashboard.views.saying import refuse, refusing, tell
+from apps.dashboard.views.shell import page, person_of, show
 from apps.executions.cluster_switch import ban_of_switch
 from apps.plans import services
 from apps.plans.disruption import UNAVAILABLE, limits_from

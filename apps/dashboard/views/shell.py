@@ -6,15 +6,13 @@ with the cluster. htmx asks for the same address again when an event arrives and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, cast
 from urllib.parse import urlencode
 
 from django.conf import settings
-from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import SuspiciousOperation
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, QueryDict
@@ -33,7 +31,6 @@ from apps.dashboard.prepared import waiting_count
 from apps.dashboard.reading import policies
 from apps.dashboard.reading.alerts import tell_bar
 from apps.dashboard.reading.times import age_of
-from apps.dashboard.reading.words import sentence
 from apps.executions import queries as executions
 from apps.plans.models import Plan
 from apps.plans.states import PlanState
@@ -128,33 +125,6 @@ def _holds_nul(fields: QueryDict) -> bool:
 def person_of(request: HttpRequest) -> User:
     """Whoever is logged in; `page` lets nobody else come this far."""
     return cast(User, request.user)
-
-
-def refuse(request: HttpRequest, error: Exception) -> None:
-    """A domain error becomes one line on the next page: what, where, what to do."""
-    messages.add_message(request, messages.ERROR, _sentence(str(error)), extra_tags="bad")
-
-
-@contextmanager
-def refusing(request: HttpRequest, *more: type[Exception]) -> Iterator[None]:
-    """What is denied, what comes too often, and these `more` errors become a line on the next page. What may
-    not be seen stays absent."""
-    try:
-        yield
-    except NotVisible:
-        raise
-    except Exception as error:
-        if not isinstance(error, (Denied, TooManyRequests, *more)):
-            raise
-        refuse(request, error)
-
-
-def tell(request: HttpRequest, text: str) -> None:
-    messages.add_message(request, messages.SUCCESS, text, extra_tags="ok")
-
-
-def _sentence(text: str) -> str:
-    return sentence(text) if text else "It was refused without a reason"
 
 
 def show(

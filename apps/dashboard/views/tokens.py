@@ -16,7 +16,8 @@ from apps.accounts.limits import Scope
 from apps.accounts.queries import clusters_of, tokens_for
 from apps.accounts.sessions import logged_in_at
 from apps.clusters.queries import visible_clusters
-from apps.dashboard.views.shell import page, person_of, refuse, show, tell
+from apps.dashboard.views.saying import refuse, tell
+from apps.dashboard.views.shell import page, person_of, show
 
 REFUSALS = (errors.Denied, errors.UnusableToken, errors.TokenNameTaken, errors.TooManyRequests)
 SCOPES = {

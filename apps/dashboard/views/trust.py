@@ -23,7 +23,8 @@ from apps.dashboard.reading.trust import (
     tell_safe,
     tell_shadow,
 )
-from apps.dashboard.views.shell import page, person_of, refusing, show, tell
+from apps.dashboard.views.saying import refusing, tell
+from apps.dashboard.views.shell import page, person_of, show
 from apps.executions import safe_mode
 from apps.executions.cluster_preflight import keeping
 from apps.executions.console_standing import known_of

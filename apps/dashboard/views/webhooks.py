@@ -11,7 +11,8 @@ from django.views.decorators.http import require_http_methods, require_POST
 from apps.accounts.errors import Denied, NotVisible
 from apps.accounts.sessions import require_recent_login
 from apps.clusters.queries import cluster_for, visible_clusters
-from apps.dashboard.views.shell import page, person_of, refuse, refusing, show, tell
+from apps.dashboard.views.saying import refuse, refusing, tell
+from apps.dashboard.views.shell import page, person_of, show
 from apps.webhooks import services
 from apps.webhooks.models import Delivery, Webhook
 from apps.webhooks.queries import webhooks_for
