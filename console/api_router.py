@@ -18,6 +18,7 @@ from apps.pending.api import PendingViewSet
 from apps.pending.what_if_api import WhatIfViewSet
 from apps.placing.api import PlacementPolicyViewSet, VerdictViewSet
 from apps.plans.api import PlanViewSet
+from apps.plans.fallback_api import FallbackViewSet
 from apps.plans.policy_api import PolicyViewSet
 from apps.telemetry.api import TelemetryViewSet
 from apps.webhooks.api import WebhookViewSet
@@ -47,6 +48,7 @@ router.register("pending", PendingViewSet, basename="pending")
 router.register("what-if", WhatIfViewSet, basename="what-if")
 router.register("placement-policies", PlacementPolicyViewSet, basename="placement-policy")
 router.register("verdicts", VerdictViewSet)
+router.register("fallbacks", FallbackViewSet, basename="fallbacks")
 router.register("plans", PlanViewSet)
 router.register("executions", ExecutionViewSet)
 router.register("policies", PolicyViewSet, basename="policy")

@@ -72,6 +72,7 @@ TAGS = {
     "fragmentation": "The newest report and the trend.",
     "pending": "What waits, why, and what would unblock it.",
     "what-if": "Where a shape would fit, with every rule's verdict.",
+    "fallbacks": "What has waited long and could ask for less GPU memory, with what that would change.",
     "plans": "Ask for, propose, revise, reject, withdraw. Approving takes a person in the browser.",
     "executions": "Start an approved plan; pause, resume, cancel, roll back; steps and events.",
     "policies": "Windows, budgets and protections.",

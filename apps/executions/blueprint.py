@@ -17,7 +17,7 @@ from apps.executions import names
 from apps.executions.node_holds import choose_taints
 from apps.executions.states import StepKind
 from apps.planner.inventory import Pod
-from apps.planner.plan import Goal, Move, Plan, Preemption
+from apps.planner.plan import Goal, Lowering, Move, Plan, Preemption
 from apps.planner.resources import asks_gpu, is_device_resource
 from apps.planner.snapshot import Snapshot
 
@@ -72,6 +72,7 @@ def draft_steps(
     drafts.extend(draft for draft in relaid if not draft.params["before_moves"])
     for one in sorted(plan.preemptions, key=lambda one: one.order):
         drafts.extend(_preemption_steps(one, plan, picture))
+    drafts += [_lowering_step(one) for one in plan.lowerings]
     handed = _hand_overs(plan, picture, nodes)
     drafts.extend(handed)
     kept = {draft.params["node"] for draft in handed}
@@ -237,6 +238,25 @@ def _preemption_steps(one: Preemption, plan: Plan, picture: Snapshot) -> list[St
     }
     kinds = (StepKind.CHECKPOINT, StepKind.PREEMPT_POD)
     return [StepDraft(kind, f"pod {pod.key}", params) for kind in kinds]
+
+
+def _lowering_step(one: Lowering) -> StepDraft:
+    namespace, _, name = one.owner.partition("/")
+    params: dict[str, Any] = {
+        "owner": f"{one.owner_kind} {one.owner}",
+        "owner_kind": one.owner_kind,
+        "namespace": namespace,
+        "name": name,
+        "uid": one.owner_uid,
+        "resource": one.resource,
+        "before": one.before,
+        "after": one.after,
+        "before_mib": one.before_mib,
+        "after_mib": one.after_mib,
+        "renews": one.renews,
+        "pods": list(one.pod_uids),
+    }
+    return StepDraft(StepKind.LOWER_MEMORY, params["owner"], params)
 
 
 def _hand_overs(plan: Plan, picture: Snapshot, cordoned: list[str]) -> list[StepDraft]:

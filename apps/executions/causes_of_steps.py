@@ -186,6 +186,22 @@ OF_STEPS = (
         (Way.RESUME, *LEFT, Way.CANCEL),
     ),
     Cause(
+        "owner-changed",
+        "The owner is not as it was approved",
+        "Its template asks for another amount of GPU memory than the plan says, or the owner is gone. What "
+        "somebody else set is never overwritten.",
+        "Find out who sets it (its owner, GitOps). Cancel, and ask for a new plan if it still waits.",
+        GIVE_UP,
+    ),
+    Cause(
+        "owner-runs",
+        "A pod of the owner runs by now",
+        "Less is asked for only while none of its pods has a node: a change of the template would restart "
+        "those that have one. Nothing was changed.",
+        "Cancel. If other pods of it still wait, that is their owner's to change.",
+        GIVE_UP,
+    ),
+    Cause(
         "step-deadline",
         "The time of this step is over",
         "It waited for the cluster longer than it may. Nothing was forced.",

@@ -30,6 +30,7 @@ UNDONE_KINDS = (
     StepKind.HAND_OVER,
     StepKind.RECONFIGURE_MIG,
     StepKind.NAME_LAYOUT,
+    StepKind.LOWER_MEMORY,
 )
 LANDING_KINDS = (StepKind.EVICT_POD, StepKind.AWAIT_REPLACEMENT, StepKind.RELEASE)
 

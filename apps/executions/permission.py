@@ -55,8 +55,9 @@ BEGINNING = (
     StepKind.STEER,
     StepKind.EVICT_POD,
     StepKind.PREEMPT_POD,
+    StepKind.LOWER_MEMORY,
 )
-"""Steps of a pod up to its eviction; what follows lands one that has left already."""
+"""Steps of a pod up to its eviction, and a change of its owner; what follows lands one that has left."""
 ANOTHER = "another-console"
 CAUSES_OF_BANS = {
     FREEZE: "freeze-window",
@@ -266,6 +267,12 @@ def _why_protected(step: Step, policy: ClusterPolicy) -> Decision | None:
     reason = why_protected(step.params["namespace"], policy.protected_namespaces)
     if not reason:
         return None
+    if step.kind == StepKind.LOWER_MEMORY:
+        return stop(
+            f"{step.params['owner']} must not be changed now: {reason}.",
+            "Cancel this execution. If the policy is wrong, have an admin change it, then resume.",
+            cause="protected",
+        )
     return stop(
         f"Pod {step.params['pod']} must not be moved now: {reason}.",
         "Cancel this execution and ask for a new plan; this pod was not evicted. If the policy is wrong, "

@@ -21,6 +21,7 @@ from apps.executions.checks.budgets import check_budgets
 from apps.executions.checks.gangs import check_gangs
 from apps.executions.checks.holds import check_holds
 from apps.executions.checks.looking import Check, Look, Objection
+from apps.executions.checks.lowering import check_lowerings
 from apps.executions.checks.maintenance import check_maintenance
 from apps.executions.checks.namespaces import check_namespaces, check_quotas
 from apps.executions.checks.offers import check_offers
@@ -101,6 +102,7 @@ CHECKS: tuple[Check, ...] = (
     check_steering,
     check_holds,
     check_hand_overs,
+    check_lowerings,
 )
 """Each is asked at review, at the preflight, and once more right before the first effect. One that needs more
 of the cluster than the picture reads it through `Look.listed`."""

@@ -186,6 +186,9 @@ def claimed_subjects(cluster: str, plan: PlannerPlan) -> Iterable[str]:
             yield f"{cluster}:workload:{given.workload_uid}"
     for one in plan.reconfigurations:
         yield f"{cluster}:node:{one.node_uid or one.node}"
+    for lowering in plan.lowerings:
+        yield f"{cluster}:workload:{lowering.owner_uid}"
+        yield from (f"{cluster}:pod:{uid}" for uid in lowering.pod_uids)
     for hand_over in plan.hand_overs:
         yield f"{cluster}:pod:{hand_over.pod_uid}"
         yield f"{cluster}:node:{hand_over.node_uid or hand_over.node}"

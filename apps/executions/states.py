@@ -144,7 +144,14 @@ class StepKind(models.TextChoices):
     NAME_LAYOUT = "name_layout"
     HOLD_NODE = "hold_node"
     RELEASE_NODE = "release_node"
+    LOWER_MEMORY = "lower_memory"
 
 
-SUCCESSES = {StepKind.AWAIT_REPLACEMENT, StepKind.RECONFIGURE_MIG, StepKind.PREEMPT_POD, StepKind.HAND_OVER}
+SUCCESSES = {
+    StepKind.LOWER_MEMORY,
+    StepKind.AWAIT_REPLACEMENT,
+    StepKind.RECONFIGURE_MIG,
+    StepKind.PREEMPT_POD,
+    StepKind.HAND_OVER,
+}
 """Verified, one of these shows that changes of the cluster work: failures are counted anew from there."""

@@ -14,6 +14,7 @@ from apps.executions.steps import (
     hand_over,
     hold_node,
     hold_target,
+    lower_memory,
     name_layout,
     preempt_pod,
     reconfigure_mig,
@@ -37,6 +38,7 @@ MODULES: dict[str, ModuleType] = {
     StepKind.NAME_LAYOUT: name_layout,
     StepKind.HOLD_NODE: hold_node,
     StepKind.RELEASE_NODE: release_node,
+    StepKind.LOWER_MEMORY: lower_memory,
 }
 
 

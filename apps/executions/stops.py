@@ -141,6 +141,8 @@ def _promise_of(step: Step) -> str:
         return f"node {params['node']} for {params['display']}"
     if step.kind == StepKind.PREEMPT_POD:
         return f"pod {params['pod']} gives way on {params['source']}"
+    if step.kind == StepKind.LOWER_MEMORY:
+        return f"{params['owner']} asks for {params['after_mib']:,} MiB of GPU memory"
     if step.kind in (StepKind.HOLD_NODE, StepKind.RELEASE_NODE):
         return f"node {params['node']} kept for moves {', '.join(str(move) for move in params['moves'])}"
     if step.move:

@@ -20,9 +20,10 @@ from django.conf import settings
 from apps.clusters.models import Cluster
 from apps.fragmentation.queries import wanted_at
 from apps.planner.defrag import plan_unlock
+from apps.planner.fallback import Candidate, FallbackLimits, describe, list_candidates
 from apps.planner.mig.nodes import asked_profiles
 from apps.planner.mig.planning import plan_mig
-from apps.planner.plan import Plan
+from apps.planner.plan import Lowering, Plan
 from apps.planner.resources import demand_of
 from apps.planner.snapshot import Snapshot
 from apps.planner.unblocking import part_for
@@ -38,6 +39,7 @@ MOST_OWED = 32
 """So many questions at most are planned or wait for it, or for somebody to fetch their answer."""
 OWED_SECONDS = 120.0
 """So long after the question its answer waits to be fetched; then the cluster is asked about as it is."""
+MOST_WEIGHED = 20
 Answer = TypeVar("Answer")
 _lock = threading.Lock()
 _pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="planner")
@@ -89,6 +91,22 @@ def make_room(snapshot: Snapshot, shape: Shape, changes: tuple[Change, ...] = ()
         (shape, changes),
         lambda: room_for(snapshot, shape, max_moves=MAX_MOVES, deadline=_deadline()),
     )
+
+
+def weigh_fallbacks(
+    snapshot: Snapshot, limits: FallbackLimits
+) -> tuple[tuple[Candidate, Lowering | None], ...]:
+    """What has waited long and asks for much GPU memory, in the order of the queue. Of the first MOST_WEIGHED
+    that are offered less: what that would change. Raises PlannerBusy."""
+    return _beside(snapshot, "fallbacks", limits, lambda: _weigh_fallbacks(snapshot, limits, _deadline()))
+
+
+def _weigh_fallbacks(
+    snapshot: Snapshot, limits: FallbackLimits, deadline: Callable[[], bool]
+) -> tuple[tuple[Candidate, Lowering | None], ...]:
+    found = list_candidates(snapshot, limits)
+    offered = [one for one in found if one.after is not None][:MOST_WEIGHED]
+    return tuple((one, describe(snapshot, one, deadline) if one in offered else None) for one in found)
 
 
 def unlock(snapshot: Snapshot, waiting: WaitingWorkload, changes: tuple[Change, ...] = ()) -> Plan:

@@ -11,6 +11,7 @@ class Goal(StrEnum):
     FREE_NODES = "free-nodes"
     UNLOCK = "unlock"
     MIG = "mig"
+    LOWER_MEMORY = "lower-memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,34 @@ class Preemption:
 
 
 @dataclass(frozen=True, slots=True)
+class Lowering:
+    """The pods of one owner, none of which runs, ask for less GPU memory from then on.
+
+    workload: key "namespace/name" of its first pod that waits. owner: "namespace/name" of the object whose
+    template is changed. pods, pod_uids: those that wait. resource: by which it is asked, "" where it is
+    stated in MiB; before, after: amounts of that (MiB without one). renews: the owner makes no new pods by
+    itself, so those that wait are evicted. starts: pods that could start then, without a move, on `nodes`.
+    """
+
+    order: int
+    workload: str
+    owner_kind: str
+    owner: str
+    owner_uid: str
+    pods: tuple[str, ...]
+    pod_uids: tuple[str, ...]
+    resource: str
+    before: int
+    after: int
+    before_mib: int
+    after_mib: int
+    renews: bool
+    starts: int
+    nodes: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Alternative:
     """The next best way to the same end, as a sum: nodes it would use, moves, preemptions, cost as of a
     plan. sentence: what it is and why it came second."""
@@ -170,3 +199,4 @@ class Plan:
     preemptions: tuple[Preemption, ...] = ()
     runner_up: Alternative | None = None
     layouts: tuple[NamedLayout, ...] = ()
+    lowerings: tuple[Lowering, ...] = ()

@@ -12,6 +12,7 @@ from apps.planner.plan import (
     Alternative,
     Goal,
     HandOver,
+    Lowering,
     Move,
     NamedLayout,
     Plan,
@@ -44,12 +45,13 @@ def plan_to_dict(plan: Plan) -> dict[str, Any]:
         "preemptions": [asdict(one) for one in plan.preemptions],
         "runner_up": _alternative_to_dict(plan.runner_up),
         "layouts": [{**asdict(one), "nodes": list(one.nodes)} for one in plan.layouts],
+        "lowerings": [_lists(asdict(one)) for one in plan.lowerings],
     }
 
 
 def plan_from_dict(data: Mapping[str, Any]) -> Plan:
     """Raises KeyError or TypeError when the data is not a plan of ours. Older bodies know neither
-    preemptions nor a runner-up nor layouts."""
+    preemptions nor a runner-up nor layouts nor lowerings."""
     return Plan(
         goal=Goal(data["goal"]),
         moves=tuple(Move(**move) for move in data["moves"]),
@@ -72,6 +74,7 @@ def plan_from_dict(data: Mapping[str, Any]) -> Plan:
         layouts=tuple(
             NamedLayout(**{**one, "nodes": tuple(one["nodes"])}) for one in data.get("layouts", ())
         ),
+        lowerings=tuple(_lowering_from_dict(one) for one in data.get("lowerings", ())),
     )
 
 
@@ -87,6 +90,16 @@ def plan_to_answer(plan: Plan, seconds: float) -> dict[str, Any]:
 
 def waiver_from_dict(data: Mapping[str, Any]) -> Waiver:
     return Waiver(**{**data, "protections": tuple(data["protections"])})
+
+
+def _lists(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """As JSON gives it back."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in facts.items()}
+
+
+def _lowering_from_dict(data: Mapping[str, Any]) -> Lowering:
+    many = {name: tuple(data[name]) for name in ("pods", "pod_uids", "nodes")}
+    return Lowering(**{**data, **many})
 
 
 def _alternative_to_dict(one: Alternative | None) -> dict[str, Any] | None:

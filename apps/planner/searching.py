@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from apps.planner.clearing_table import Deadline
 from apps.planner.defrag import plan_free_nodes, plan_unlock
+from apps.planner.fallback import USUAL_LIMITS, FallbackLimits, plan_lowering
 from apps.planner.mig.planning import plan_mig
 from apps.planner.plan import Goal, Plan
 from apps.planner.progress import Tell, tell_nobody
@@ -20,13 +21,15 @@ from apps.planner.snapshot import Snapshot
 class PlanRequest:
     """What somebody wants of the planner. workload: "namespace/name" or None for all that waits
     (unlock only). may_preempt: whether less important pods may give way where moves do not suffice. stages:
-    more than 1 let all that waits use room that earlier moves of the plan make; what is executed has one."""
+    more than 1 let all that waits use room that earlier moves of the plan make; what is executed has one.
+    fallback: when less memory may be offered (lower-memory only)."""
 
     goal: Goal
     max_moves: int
     workload: str | None = None
     may_preempt: bool = False
     stages: int = 1
+    fallback: FallbackLimits = USUAL_LIMITS
 
 
 def search_plan(
@@ -43,5 +46,7 @@ def search_plan(
             stages=request.stages,
             may_preempt=request.may_preempt,
         )
+    if request.goal is Goal.LOWER_MEMORY:
+        return plan_lowering(snapshot, request.workload or "", limits=request.fallback, deadline=deadline)
     search: Callable[..., Plan] = plan_mig if request.goal is Goal.MIG else plan_free_nodes
     return search(snapshot, max_moves=request.max_moves, deadline=deadline, tell=tell)

@@ -34,6 +34,7 @@ def what_changed(plan: Plan, before: Snapshot | None, now: Snapshot) -> list[str
         *_lost_room(plan, before, now),
         *_closed_budgets(plan, before, now),
         *_gone_waiting(plan, now),
+        *_changed_lowerings(plan, now),
     ]
     return list(dict.fromkeys(sentences))
 
@@ -210,6 +211,22 @@ def _closed_budgets(plan: Plan, before: Snapshot | None, now: Snapshot) -> Itera
             ):
                 healthy = f"{budget.current_healthy} of {budget.expected_pods} ready"
                 yield f"budget {budget.name} allows no eviction now, {healthy} (move {move.order})"
+
+
+def _changed_lowerings(plan: Plan, now: Snapshot) -> Iterator[str]:
+    """Less is asked for only while all its pods wait: a change of the template would restart those."""
+    for one in plan.lowerings:
+        known = {
+            one.owner_uid,
+            *(uid for uid, owner in now.workloads.items() if owner.parent == one.owner_uid),
+        }
+        here = [pod for pod in now.pods.values() if pod.workload in known and not pod.terminating]
+        if one.owner_uid not in now.workloads:
+            yield f"{one.owner_kind} {one.owner} is gone or was made anew (change {one.order})"
+        elif running := [pod.key for pod in here if pod.is_holding]:
+            yield f"{min(running)} of {one.owner_kind} {one.owner} runs now (change {one.order})"
+        elif not any(pod.is_pending for pod in here):
+            yield f"no pod of {one.owner_kind} {one.owner} waits any more (change {one.order})"
 
 
 def _gone_waiting(plan: Plan, now: Snapshot) -> Iterator[str]:

@@ -16,6 +16,7 @@ from apps.planner.snapshot import Snapshot
 from apps.planner.verification_books import Books
 from apps.planner.verification_company import Company, company_now, neighbour_faults
 from apps.planner.verification_departures import Departures, preemption_faults, wave_faults
+from apps.planner.verification_lowering import lowering_faults
 from apps.planner.verification_mig import check_mig_plan
 from apps.planner.verification_rules import node_faults
 from apps.planner.verification_sums import check_freed, check_gangs, check_sums
@@ -46,6 +47,7 @@ def check_plan(snapshot: Snapshot, plan: Plan) -> list[str]:
     shown_only = {
         move.pod_uid for move in plan.moves if departures.is_shown_only(snapshot.pods[move.pod_uid])
     }
+    found += lowering_faults(snapshot, plan)
     return [*found, *check_gangs(snapshot, plan, shown_only), *check_sums(snapshot, plan)]
 
 

@@ -18,7 +18,8 @@ from apps.planner.verification import check_plan
 from apps.planner.waiving import waive
 from apps.plans import queries, services
 from apps.plans.models import Plan
-from apps.plans.policies import moves_allowed, policy_of, seconds_allowed
+from apps.plans.policies import fallback_limits, moves_allowed, policy_of, seconds_allowed
+from apps.plans.request_rules import FOR_A_WORKLOAD
 from apps.plans.search_watch import SearchWatch
 from apps.plans.titles import title_of_plan
 from apps.plans.waivers import waivers_of, with_used_waivers
@@ -78,8 +79,9 @@ def _search(plan: Plan, snapshot: Snapshot, watch: SearchWatch) -> PlannerPlan:
     request = PlanRequest(
         Goal(asked["goal"]),
         moves_allowed(policy, asked["max_moves"]),
-        asked["workload"] or None if asked["goal"] == Goal.UNLOCK else None,
+        asked["workload"] or None if asked["goal"] in FOR_A_WORKLOAD else None,
         may_preempt=bool(asked.get("may_preempt")) and policy.may_preempt,
+        fallback=fallback_limits(policy),
     )
     waivers = waivers_of(asked)
     found = search_plan(waive(snapshot, waivers), request, deadline=watch.is_over, tell=watch.hear)

@@ -101,9 +101,10 @@ class ClusterPolicy(models.Model):
     `freezes.window_from_dict` reads them, in local times of their zones; `maintenance_windows` the same:
     where there are any, nothing new begins outside them. `disruption_budgets`: as `disruption.limits_from`
     reads them. `stopped_at`: the kill switch is on since then; without `stopped_by` the console threw it
-    itself, after failures in a row. `only_offered`: only pods
-    move whose owners say so by annotation. `may_preempt`: plans may let pods lose their
-    place to more important ones.
+    itself, after failures in a row. `only_offered`: only pods move whose owners say so by annotation.
+    `may_preempt`: plans may let pods lose their place to more important ones. `fallback_*`: what has waited
+    that long and asks for more GPU memory than that is offered so much less; null is as usual (300 s, 4000
+    MiB, 1000 MiB).
     """
 
     cluster = models.OneToOneField(Cluster, on_delete=models.CASCADE, related_name="policy")
@@ -121,6 +122,9 @@ class ClusterPolicy(models.Model):
     workload_cool_down_seconds = models.PositiveIntegerField(null=True)
     max_moves_per_workload_per_day = models.PositiveIntegerField(null=True)
     approval_expires_after_seconds = models.PositiveIntegerField(null=True)
+    fallback_after_seconds = models.PositiveIntegerField(null=True)
+    fallback_above_mib = models.PositiveIntegerField(null=True)
+    fallback_step_mib = models.PositiveIntegerField(null=True)
     freeze_windows = models.JSONField(default=list)
     maintenance_windows = models.JSONField(default=list)
     stopped_at = models.DateTimeField(null=True)

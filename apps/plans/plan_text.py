@@ -24,6 +24,10 @@ def _lines(plan: Plan, seconds: float, is_cut_short: bool) -> Iterator[str]:
         yield from _wave_lines(wave, list(moves))
     yield from (_cut_line(one) for one in plan.reconfigurations if one.after_moves)
     yield from _preempted_lines(plan.preemptions)
+    yield from (
+        f"lower: {one.owner_kind} {one.owner} from {one.before_mib} to {one.after_mib} MiB  {one.reason}"
+        for one in plan.lowerings
+    )
     yield from (f"starts: {one.pod} on {one.node}" for one in plan.hand_overs)
     if plan.runner_up is not None:
         other = plan.runner_up

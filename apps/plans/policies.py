@@ -14,6 +14,7 @@ from django.db.models import QuerySet
 
 from apps.accounts.queries import clusters_visible_to
 from apps.clusters.models import Cluster
+from apps.planner.fallback import USUAL_LIMITS, FallbackLimits
 from apps.planner.plan import Plan as PlannerPlan
 from apps.planner.protecting import why_protected
 from apps.plans.freezes import Span, Window, freeze_at, next_span, tell_moment, window_from_dict
@@ -134,12 +135,22 @@ def seconds_allowed(policy: ClusterPolicy, most: float) -> float:
     return most if cap is None else min(float(cap), most)
 
 
+def fallback_limits(policy: ClusterPolicy) -> FallbackLimits:
+    """When less GPU memory is offered to what waits; the usual where the policy says nothing."""
+    return FallbackLimits(
+        policy.fallback_after_seconds or USUAL_LIMITS.after_seconds,
+        policy.fallback_above_mib or USUAL_LIMITS.above_mib,
+        policy.fallback_step_mib or USUAL_LIMITS.step_mib,
+    )
+
+
 def what_forbids(policy: ClusterPolicy, plan: PlannerPlan) -> list[str]:
     """Why a plan may not be carried out under the policy, whatever the cluster looks like: sentences."""
     return [
         *_over_cap(policy, plan),
         *_protected_moves(policy, plan),
         *_forbidden_preemptions(policy, plan),
+        *_forbidden_lowerings(policy, plan),
     ]
 
 
@@ -165,3 +176,14 @@ def _forbidden_preemptions(policy: ClusterPolicy, plan: PlannerPlan) -> Iterator
         reason = why_protected(one.pod.partition("/")[0], policy.protected_namespaces)
         if reason:
             yield f"{one.pod} must not be preempted now: {reason}"
+
+
+def _forbidden_lowerings(policy: ClusterPolicy, plan: PlannerPlan) -> Iterator[str]:
+    limits = fallback_limits(policy)
+    for one in plan.lowerings:
+        reason = why_protected(one.owner.partition("/")[0], policy.protected_namespaces)
+        if reason:
+            yield f"{one.owner} must not be changed now: {reason}"
+        if one.before_mib <= limits.above_mib:
+            asks = f"{one.owner} asks for {one.before_mib:,} MiB"
+            yield f"{asks} and the policy offers less above {limits.above_mib:,} only (fallback_above_mib)"

@@ -28,6 +28,9 @@ LIMITS: dict[str, tuple[int, int]] = {
     "workload_cool_down_seconds": (60, 30 * 86400),
     "max_moves_per_workload_per_day": (1, 1000),
     "approval_expires_after_seconds": (300, 30 * 86400),
+    "fallback_after_seconds": (30, 30 * 86400),
+    "fallback_above_mib": (1, 1024 * 1024),
+    "fallback_step_mib": (1, 1024 * 1024),
 }
 """Lowest and highest value; none at all means no limit of the cluster's own."""
 SWITCHES = ("may_preempt", "only_offered", "requires_ticket")

@@ -105,6 +105,12 @@ class PolicyWishesSerializer(StrictSerializer):
         "max_moves_per_workload_per_day", "moves of one workload's pods within a day"
     )
     approval_expires_after_seconds = _limit("approval_expires_after_seconds", "how long an approval holds")
+    fallback_after_seconds = _limit(
+        "fallback_after_seconds",
+        "how long a pod must have waited before less GPU memory is offered; null: 300",
+    )
+    fallback_above_mib = _limit("fallback_above_mib", "how much it must ask for more than; null: 4000")
+    fallback_step_mib = _limit("fallback_step_mib", "how much less is offered at a time; null: 1000")
     freeze_windows = serializers.ListField(
         child=FreezeWindowSerializer(), max_length=MOST_WINDOWS, default=list
     )
@@ -165,6 +171,9 @@ class PolicySerializer(serializers.Serializer):
     workload_cool_down_seconds = serializers.IntegerField(allow_null=True)
     max_moves_per_workload_per_day = serializers.IntegerField(allow_null=True)
     approval_expires_after_seconds = serializers.IntegerField(allow_null=True)
+    fallback_after_seconds = serializers.IntegerField(allow_null=True)
+    fallback_above_mib = serializers.IntegerField(allow_null=True)
+    fallback_step_mib = serializers.IntegerField(allow_null=True)
     freeze_windows = FreezeWindowSerializer(many=True)
     maintenance_windows = FreezeWindowSerializer(many=True)
     kill_switch = serializers.SerializerMethodField()

@@ -94,9 +94,11 @@ def progress_of(plan: Plan, version: PlanVersion | None) -> Progress:
 
 
 def does_something(version: PlanVersion) -> bool:
-    """Whether carrying it out changes anything: a pod moves or gives way, or a GPU is cut anew."""
+    """Whether carrying it out changes anything: a pod moves, gives way or asks for less, or a GPU is cut
+    anew."""
     body = version.body
-    return bool(body["moves"] or body["reconfigurations"] or body.get("preemptions"))
+    kinds = ("moves", "reconfigurations", "preemptions", "lowerings")
+    return any(body.get(kind) for kind in kinds)
 
 
 def is_search_wanted(*, plan_id: int, number: int) -> bool:

@@ -10,7 +10,8 @@ from apps.plans.errors import InvalidRequest, OverLimit
 from apps.plans.models import ClusterPolicy
 from apps.plans.policies import moves_allowed, seconds_allowed
 
-GOALS = (Goal.FREE_NODES, Goal.UNLOCK, Goal.MIG)
+GOALS = (Goal.FREE_NODES, Goal.UNLOCK, Goal.MIG, Goal.LOWER_MEMORY)
+FOR_A_WORKLOAD = (Goal.UNLOCK, Goal.LOWER_MEMORY)
 MOST_MOVES = 5000
 LEAST_SECONDS, MOST_SECONDS = 1.0, 600.0
 
@@ -45,8 +46,9 @@ def checked_request(
 ) -> dict[str, Any]:
     if goal not in GOALS:
         raise InvalidRequest(f"goal {goal!r} is not one of {', '.join(GOALS)}")
-    if workload and goal != Goal.UNLOCK:
+    if workload and goal not in FOR_A_WORKLOAD:
         raise InvalidRequest(f"goal {goal} takes no workload: leave it out, or ask for {Goal.UNLOCK}")
+    _require_lowering(goal, workload, waivers)
     namespace, _, name = workload.partition("/")
     is_named = namespace and name and "/" not in name and len(workload) <= 320 and workload.isprintable()
     if workload and not is_named:
@@ -65,3 +67,12 @@ def checked_request(
         raise InvalidRequest("a waiver lets a pod be moved, not preempted: leave may_preempt or waivers out")
     wishes = {"goal": str(goal), "workload": workload, "max_moves": max_moves, "seconds": seconds}
     return {**wishes, "may_preempt": may_preempt, **({"waivers": list(waivers)} if waivers else {})}
+
+
+def _require_lowering(goal: str, workload: str, waivers: Sequence[Mapping[str, Any]]) -> None:
+    if goal != Goal.LOWER_MEMORY:
+        return
+    if not workload:
+        raise InvalidRequest(f"goal {goal} is for one workload that waits: name it (workload namespace/name)")
+    if waivers:
+        raise InvalidRequest(f"goal {goal} moves nothing, so there is nothing to waive: leave waivers out")

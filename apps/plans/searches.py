@@ -13,6 +13,7 @@ from apps.plans.states import PlanState
 UNITS: dict[str, tuple[str, str, str, str]] = {
     Goal.FREE_NODES: ("node", "nodes", "freed", "free"),
     Goal.UNLOCK: ("GPU", "GPUs", "unlocked", "unlock"),
+    Goal.LOWER_MEMORY: ("pod", "pods", "lowered", "lower"),
     Goal.MIG: ("compute slice", "compute slices", "served", "serve"),
 }
 """What a goal counts: one, many, what was done to them, what could be."""

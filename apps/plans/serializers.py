@@ -49,8 +49,9 @@ def _waivers(**facts: Any) -> serializers.ListField:
 
 
 class PlanRequestSerializer(StrictSerializer):
-    """What to plan. goal: free-nodes, unlock (room for what waits) or mig (GPUs cut anew for pods that wait
-    for MIG instances). workload ("namespace/name") only for unlock; empty takes all that waits."""
+    """What to plan. goal: free-nodes, unlock (room for what waits), mig (GPUs cut anew for pods that wait for
+    MIG instances) or lower-memory (one workload asks for less GPU memory). workload ("namespace/name") only
+    for unlock, where empty takes all that waits, and for lower-memory."""
 
     cluster = serializers.CharField(min_length=1, max_length=63, trim_whitespace=False)
     goal = serializers.ChoiceField(choices=[str(goal) for goal in GOALS])

@@ -18,6 +18,8 @@ def title_of_request(request: Mapping[str, Any]) -> str:
         return f"Make room for {request['workload'] or 'what waits'}"[:LONGEST]
     if request["goal"] == Goal.MIG:
         return "Cut GPUs for what waits for MIG"
+    if request["goal"] == Goal.LOWER_MEMORY:
+        return f"Ask for less GPU memory for {request['workload']}"[:LONGEST]
     return "Free whole nodes"
 
 
@@ -25,8 +27,11 @@ def title_of_plan(plan: Plan, request: Mapping[str, Any], snapshot: Snapshot) ->
     """For example "Free 3 A100 nodes for llama-70b"."""
     if plan.goal == Goal.MIG and plan.reconfigurations:
         return _title_of_cuts(plan)[:LONGEST]
+    if plan.lowerings:
+        one = plan.lowerings[0]
+        return f"Ask for {one.after_mib:,} MiB instead of {one.before_mib:,} for {one.owner}"[:LONGEST]
     if not plan.moves and not plan.preemptions:
-        what = "cut" if plan.goal == Goal.MIG else "move"
+        what = {Goal.MIG: "cut", Goal.LOWER_MEMORY: "lower"}.get(plan.goal, "move")
         return f"Nothing to {what}: {_lower_first(title_of_request(request))}"[:LONGEST]
     freed = len(plan.freed_nodes)
     nodes = f"{freed} {_kind_of(plan.freed_nodes, snapshot)}{'node' if freed == 1 else 'nodes'}"

@@ -137,5 +137,6 @@ def tell_what(plan: Plan) -> str:
     """What the buttons are about: "7 moves", "1 GPU cut anew and 2 moves", "2 moves and 1 preemption"."""
     cuts = f"{plural(len(plan.reconfigurations), 'GPU')} cut anew" if plan.reconfigurations else ""
     lost = plural(len(plan.preemptions), "preemption") if plan.preemptions else ""
-    moves = plural(len(plan.moves), "move") if plan.moves or not (cuts or lost) else ""
-    return listing([words for words in (cuts, moves, lost) if words])
+    less = f"{plural(len(plan.lowerings), 'lower request')} of GPU memory" if plan.lowerings else ""
+    moves = plural(len(plan.moves), "move") if plan.moves or not (cuts or lost or less) else ""
+    return listing([words for words in (cuts, moves, lost, less) if words])

@@ -58,6 +58,7 @@ KIND_WORDS: Mapping[str, str] = {
     StepKind.RELEASE: "Release",
     StepKind.HOLD_NODE: "Hold by taint",
     StepKind.RELEASE_NODE: "End hold",
+    StepKind.LOWER_MEMORY: "Lower memory",
 }
 MOVE_COLUMNS = (StepKind.HOLD_TARGET, *MOVE_KINDS)
 NODE_COLUMNS = (

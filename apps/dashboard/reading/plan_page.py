@@ -12,7 +12,7 @@ from apps.dashboard.reading.quality import tell_distance
 from apps.dashboard.reading.times import duration, gpu_time, seconds_since
 from apps.dashboard.reading.words import listing, plural
 from apps.planner.costs import DEFAULT_COSTS
-from apps.planner.plan import Goal, Plan, Waiver
+from apps.planner.plan import Goal, Lowering, Plan, Waiver
 from apps.plans.models import Plan as PlanRow
 from apps.plans.models import PlanVersion
 from apps.plans.states import PlanState
@@ -90,11 +90,14 @@ def gain(plan: Plan) -> str:
         return f"frees {plural(len(plan.freed_nodes), 'node')}"
     if plan.goal is Goal.MIG and plan.unlocked:
         return f"starts {plural(len(plan.hand_overs), 'pod')}"
+    if plan.lowerings:
+        starts = sum(one.starts for one in plan.lowerings)
+        return f"{plural(starts, 'pod')} could start" if starts else "none could start yet"
     return f"starts {plural(len(plan.unlocked), 'workload')}" if plan.unlocked else "nothing"
 
 
 def _gain_note(plan: Plan) -> str:
-    if plan.goal is Goal.MIG:
+    if plan.goal in (Goal.MIG, Goal.LOWER_MEMORY):
         return plan.sentence
     if plan.unlocked:
         names = [key.partition("/")[2] or key for key in plan.unlocked]
@@ -134,24 +137,16 @@ def check_decision(
     losing: str = "",
     against: str = "",
     waivers: Sequence[Waiver] = (),
+    lowerings: Sequence[Lowering] = (),
 ) -> list[Check]:
     """Everything that the approval will ask again, as far as it can be seen now. losing: who gives way
     without a new place, "" for nobody. against: what speaks against the plan as a whole, "" if nothing."""
-    checks = []
+    checks = [_check_snapshot(changes, is_stale_view)]
     part = own_part(row, user)
-    if is_stale_view:
-        checks.append(
-            Check("bad", "The snapshot is too old to decide on: the cluster is not heard from", True)
-        )
-    elif changes:
-        checks.append(
-            Check("bad", f"{plural(len(changes), 'fact')} changed since the snapshot: {changes[0]}", True)
-        )
-    else:
-        checks.append(Check("ok", "The snapshot still matches the cluster"))
     checks += _check_signing(waivers, against)
-    checks += [_check_dry_runs(lines, preempted)] if lines or preempted or not cuts else []
+    checks += [_check_dry_runs(lines, preempted)] if lines or preempted or not (cuts or lowerings) else []
     checks += [_check_cuts(one) for one in cuts]
+    checks += [_check_lowering(one) for one in lowerings]
     checks += [Check("warn", losing)] if losing else []
     if part:
         checks.append(Check("bad", f"You {part} this plan: somebody else must approve it", True))
@@ -161,6 +156,14 @@ def check_decision(
         checks.append(Check("bad", f"You have no approver role on {row.cluster.name}", True))
     checks += _check_losses(lines)
     return checks
+
+
+def _check_snapshot(changes: Sequence[str], is_stale_view: bool) -> Check:
+    if is_stale_view:
+        return Check("bad", "The snapshot is too old to decide on: the cluster is not heard from", True)
+    if changes:
+        return Check("bad", f"{plural(len(changes), 'fact')} changed since the snapshot: {changes[0]}", True)
+    return Check("ok", "The snapshot still matches the cluster")
 
 
 def _check_signing(waivers: Sequence[Waiver], against: str) -> list[Check]:
@@ -179,6 +182,13 @@ def _check_dry_runs(lines: Sequence[MoveLine], preempted: Sequence[PreemptionLin
     if len(asked) < len(both):
         return Check("warn", f"Eviction dry run has answered for {len(asked)} of {len(both)} evictions")
     return Check("ok", f"Dry run: all {len(both)} evictions would be allowed")
+
+
+def _check_lowering(one: Lowering) -> Check:
+    told = "none of its pods runs, so nothing is interrupted"
+    if not one.starts:
+        return Check("warn", f"{one.owner}: {told}, but none could start with less either")
+    return Check("ok", f"{one.owner}: {told}")
 
 
 def _refused_of(lines: Sequence[MoveLine], preempted: Sequence[PreemptionLine]) -> str:

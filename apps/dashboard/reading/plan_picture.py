@@ -171,7 +171,7 @@ def _draw_version(row: PlanRow, version: PlanVersion, user: Any, *, may_approve:
     cuts = list_cuts(plan, snapshot, found=answers)
     told: dict[str, Any] = {"lines": lines, "cuts": cuts, "preempted": preempted, "losing": losing}
     told |= {"changes": changes or (), "is_stale_view": _is_view_stale(row)}
-    told["waivers"] = plan.waivers
+    told["waivers"], told["lowerings"] = plan.waivers, plan.lowerings
     told["against"] = answers[WHOLE_PLAN].message if WHOLE_PLAN in answers else ""
     checks = check_decision(row, user, may_approve=may_approve, **told)
     asked = len(lines) + len(preempted) + len(cuts)

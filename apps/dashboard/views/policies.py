@@ -89,6 +89,9 @@ def _form_of(policy: ClusterPolicy) -> dict[str, Any]:
         "max_moves_per_workload_per_day": policy.max_moves_per_workload_per_day,
         "disruption_budgets": "\n".join(_budget_line(told) for told in policy.disruption_budgets),
         "cool_down_minutes": rest // MINUTES if rest else None,
+        "fallback_after_seconds": policy.fallback_after_seconds,
+        "fallback_above_mib": policy.fallback_above_mib,
+        "fallback_step_mib": policy.fallback_step_mib,
         "approval_minutes": seconds // MINUTES if seconds else None,
     }
 
@@ -122,7 +125,9 @@ def change(request: HttpRequest, cluster: str, verb: str) -> HttpResponse:
 def _save(request: HttpRequest, place: Cluster) -> str:
     names = request.POST.get("protected_namespaces", "").replace(",", " ").split()
     minutes = _number(request, "approval_minutes")
-    wishes: dict[str, Any] = {name: _number(request, name) for name in LIMITS if name.startswith("max_")}
+    wishes: dict[str, Any] = {
+        name: _number(request, name) for name in LIMITS if name.startswith(("max_", "fallback_"))
+    }
     rest = _number(request, "cool_down_minutes")
     wishes["approval_expires_after_seconds"] = None if minutes is None else minutes * MINUTES
     wishes["workload_cool_down_seconds"] = None if rest is None else rest * MINUTES

@@ -24,6 +24,10 @@ PURPOSES = {
         "Everything is planned only: no plan can be started.",
     ),
     "mig.yaml": ("cutting GPUs anew by MIG", "MIG layouts are planned only."),
+    "fallback.yaml": (
+        "asking for less GPU memory",
+        "That waiting pods ask for less is planned only.",
+    ),
     "trust.yaml": (
         "reading the settings of other schedulers",
         "What these do to a workload that loses a pod is not known; their pods are planned only anyway.",
@@ -37,7 +41,7 @@ PURPOSES = {
         "Steering configurations that were left behind are neither shown nor released.",
     ),
 }
-OPTIONAL = ("mig.yaml", "trust.yaml", "steering.yaml", "holdings.yaml")
+OPTIONAL = ("mig.yaml", "fallback.yaml", "trust.yaml", "steering.yaml", "holdings.yaml")
 TOLD_AT_MOST = 12
 EVICTION = "pods/eviction"
 USUAL_NAMESPACE = "gpu-defrag"

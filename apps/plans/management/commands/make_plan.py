@@ -38,7 +38,9 @@ class Command(OfflineCommand):
             help=f"CPU time of the search; on a busy machine it ends after {BUSY} times as long; default: 10",
         )
         parser.add_argument(
-            "--workload", metavar="NAMESPACE/NAME", help="what to unlock; default: all that waits"
+            "--workload",
+            metavar="NAMESPACE/NAME",
+            help="what to unlock (default: all that waits), or what is to ask for less GPU memory",
         )
         parser.add_argument(
             "--preempt",
@@ -58,8 +60,7 @@ class Command(OfflineCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         snapshot = open_source(options)
         workload = options["workload"]
-        if workload and options["goal"] != Goal.UNLOCK:
-            raise bad_input("--workload goes with --goal unlock only")
+        _require_workload(options["goal"], workload)
         if options["preempt"] and not workload:
             raise bad_input("--preempt goes with --workload: say for whom others may give way")
         is_all = options["goal"] == Goal.UNLOCK and not workload
@@ -106,3 +107,10 @@ def _positive(text: str) -> float:
     if not 0 < value <= 3600:
         raise ArgumentTypeError(f"must be a number of seconds up to 3600, not {text[:40]!r}")
     return value
+
+
+def _require_workload(goal: str, workload: str | None) -> None:
+    if workload and goal not in (Goal.UNLOCK, Goal.LOWER_MEMORY):
+        raise bad_input("--workload goes with --goal unlock or lower-memory only")
+    if goal == Goal.LOWER_MEMORY and not workload:
+        raise bad_input("--goal lower-memory goes with --workload: say what is to ask for less GPU memory")

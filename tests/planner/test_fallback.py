@@ -1,0 +1,153 @@
+"""Less GPU memory for what has waited long: who is offered how much, who is not, and what it would change."""
+
+from dataclasses import replace
+
+import pytest
+
+from apps.planner.fallback import FallbackLimits, list_candidates, plan_lowering
+from apps.planner.inventory import Gpu, Node, Pod, Workload
+from apps.planner.plan import Goal
+from apps.planner.plan_json import plan_from_dict, plan_to_dict
+from apps.planner.snapshot import Snapshot
+from apps.planner.staleness import what_changed
+from apps.planner.verification import check_plan
+
+MEM = "aliyun.com/gpu-mem"
+NOW = 10_000.0
+
+
+def never() -> bool:
+    """A deadline that does not come."""
+    return False
+
+
+def share_node(name="share-1"):
+    offers = {"cpu": 16_000, "memory": 2**36, "pods": 110, MEM: 16, "aliyun.com/gpu-count": 1}
+    return Node(
+        name, uid=f"uid-{name}", hostname=name, allocatable=offers, capacity=offers, vendor="nvidia",
+        model="Tesla-T4", gpu_resource="aliyun.com/gpu-count", gpus=(Gpu(0, memory_mib=16_384),),
+    )  # fmt: skip
+
+
+def share(name, amount, *, on="", workload="uid-rs", waited=600, kind="ReplicaSet", **facts):
+    return Pod(
+        f"uid-{name}", "ml", name, requests={"cpu": 1000, MEM: amount}, workload=workload,
+        owner_kind=kind, node_name=on, phase="Running" if on else "Pending", ready=bool(on),
+        created_at=NOW - waited, **facts,
+    )  # fmt: skip
+
+
+OWNERS = (
+    Workload("uid-web", "Deployment", "ml", "web", replicas=1),
+    Workload("uid-rs", "ReplicaSet", "ml", "web-5d", parent="uid-web", display="web"),
+    Workload("uid-sts", "StatefulSet", "ml", "tuner"),
+    Workload("uid-job", "Job", "ml", "batch"),
+    Workload("uid-lws", "StatefulSet", "ml", "llm", parent="uid-elsewhere"),
+)
+
+
+def seen(*pods, nodes=("share-1",)):
+    return Snapshot(
+        "east",
+        NOW,
+        nodes={name: share_node(name) for name in nodes},
+        pods={pod.uid: pod for pod in pods},
+        workloads={one.uid: one for one in OWNERS},
+    )
+
+
+BUSY = share("busy", 10, on="share-1", workload="uid-sts", kind="StatefulSet")
+
+
+def plan_for(snapshot, key="ml/web-1", **limits):
+    return plan_lowering(snapshot, key, limits=FallbackLimits(**limits), deadline=never)
+
+
+def test_it_is_offered_a_step_less_with_what_that_changes():
+    snapshot = seen(BUSY, share("web-1", 7))
+    plan = plan_for(snapshot)
+    (one,) = plan.lowerings
+    assert plan.goal is Goal.LOWER_MEMORY
+    assert (one.owner_kind, one.owner, one.owner_uid) == ("Deployment", "ml/web", "uid-web")
+    assert (one.resource, one.before, one.after, one.before_mib, one.after_mib) == (MEM, 7, 6, 7168, 6144)
+    assert (one.starts, one.nodes, one.renews) == (1, ("share-1",), False)
+    assert plan.sentence == "It asks for 7,168 MiB; with 6,144 MiB it could start now, on share-1."
+    assert check_plan(snapshot, plan) == []
+    assert plan_from_dict(plan_to_dict(plan)) == plan
+
+
+def test_the_effect_is_told_where_it_would_not_start_either():
+    plan = plan_for(seen(BUSY, share("web-1", 9)))
+    assert plan.lowerings[0].starts == 0
+    assert plan.sentence == "It asks for 9,216 MiB; with 8,192 MiB it could not start now either."
+
+
+def test_what_is_stated_in_mib_is_lowered_by_exactly_the_step():
+    pod = replace(share("web-1", 0), requests={"cpu": 1000}, gpu_memory_mib=6000)
+    (one,) = plan_for(seen(BUSY, pod)).lowerings
+    assert (one.resource, one.before, one.after) == ("", 6000, 5000)
+
+
+RUNS = share("web-0", 7, on="share-1")
+
+
+@pytest.mark.parametrize(
+    ("pods", "said"),
+    [
+        ([share("web-1", 7, waited=200)], "It has waited for 200 s; less is offered after 300 s."),
+        ([share("web-1", 3)], "It asks for 3,072 MiB; less is offered above 4,000 MiB only."),
+        ([share("web-1", 7), RUNS], "ml/web-0 of the same Deployment runs, and would be restarted."),
+        ([share("web-1", 7, workload="uid-job", kind="Job")], "a Job, whose template is immutable"),
+        ([share("web-1", 7, workload="", kind="")], "It has no owner"),
+        ([share("web-1", 7, workload="uid-lws", kind="StatefulSet")], "which would set it back"),
+        ([share("web-1", 7), share("web-2", 8)], "Pods of Deployment web ask for different amounts."),
+        ([replace(share("web-1", 0), requests={"cpu": 1})], "It asks for no GPU memory in MiB"),
+        ([], "No pending workload has this name."),
+    ],
+)
+def test_who_is_not_offered_less_is_told_why(pods, said):
+    plan = plan_for(seen(*pods))
+    assert not plan.lowerings
+    assert said in plan.sentence
+
+
+def test_the_limits_are_the_policys():
+    snapshot = seen(BUSY, share("web-1", 7, waited=100))
+    (one,) = plan_for(snapshot, after_seconds=60.0, above_mib=7000, step_mib=3000).lowerings
+    assert (one.after, one.after_mib) == (4, 4096)
+
+
+def test_one_owner_is_listed_once_with_its_reason():
+    pods = [share("web-1", 7), share("web-2", 7), share("tuner-0", 7, workload="uid-job", kind="Job")]
+    found = {one.key: one for one in list_candidates(seen(*pods))}
+    assert set(found) == {"ml/web-1", "ml/tuner-0"}
+    assert not found["ml/web-1"].why_not
+    assert "immutable" in found["ml/tuner-0"].why_not
+
+
+def test_the_plan_goes_stale_when_a_pod_runs_or_nobody_waits_or_the_owner_is_another():
+    snapshot = seen(BUSY, share("web-1", 7))
+    plan = plan_for(snapshot)
+    assert what_changed(plan, snapshot, snapshot) == []
+    started = snapshot.with_pods([share("web-1", 7, on="share-1")])
+    assert what_changed(plan, snapshot, started) == ["ml/web-1 of Deployment ml/web runs now (change 1)"]
+    assert what_changed(plan, snapshot, seen(BUSY)) == [
+        "no pod of Deployment ml/web waits any more (change 1)"
+    ]
+    other = replace(snapshot, workloads={})
+    assert "Deployment ml/web is gone or was made anew (change 1)" in what_changed(plan, snapshot, other)
+
+
+def test_the_checker_sees_what_must_not_be():
+    snapshot = seen(BUSY, share("web-1", 7))
+    plan = plan_for(snapshot)
+    (one,) = plan.lowerings
+
+    def faults(**changed):
+        return check_plan(snapshot, replace(plan, lowerings=(replace(one, **changed),)))
+
+    assert faults(after=8, after_mib=8192) == ["ml/web: 8192 MiB is not less than 7168 MiB, or nothing"]
+    assert faults(before=9) == ["ml/web: ml/web-1 does not ask for 9"]
+    assert faults(owner_uid="uid-sts") == ["ml/web: it is not the owner that is there"]
+    running = snapshot.with_pods([RUNS])
+    assert "ml/web: a pod of it runs" in check_plan(running, plan)
