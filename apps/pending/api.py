@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.decorators import action
+from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
@@ -13,11 +16,14 @@ from apps.accounts.conditions import CONDITIONAL, tag_of, unchanged
 from apps.accounts.ordering import ordered, ordering_parameter
 from apps.accounts.parameters import plain_text, yes_or_no
 from apps.accounts.rates import require_rate
-from apps.clusters.api import CLUSTER, facts_tag, snapshot_asked
+from apps.clusters.api import CLUSTER, cluster_asked, facts_tag, snapshot_asked
 from apps.clusters.models import Cluster, Snapshot
 from apps.clusters.queries import open_snapshot
+from apps.fragmentation.trends import RANGES
+from apps.pending.history import wait_trends
 from apps.pending.queries import places, queue_in_order
-from apps.pending.serializers import WaitingWorkloadSerializer
+from apps.pending.serializers import WaitingWorkloadSerializer, WaitTrendSerializer
+from apps.pending.starts import expected_starts
 from apps.pending.unblocking import MOST_ASKED, find_for_first, known_sentences
 from apps.planner.waiting import WaitingWorkload
 
@@ -59,7 +65,12 @@ class PendingViewSet(GenericViewSet):
         if same := unchanged(request, tag):
             return same
         found = _among(row, wanted)
-        told = {"cluster": cluster, "places": places(open_snapshot(row))}
+        picture = open_snapshot(row)
+        told = {
+            "cluster": cluster,
+            "places": places(picture),
+            "starts": expected_starts(cluster, picture),
+        }
         if request.query_params.get("ordering"):
             rows = WaitingWorkloadSerializer(found, many=True, context=told).data
             page: Any = self.paginate_queryset(ordered(request, cast(Any, rows), ORDER))
@@ -68,6 +79,32 @@ class PendingViewSet(GenericViewSet):
         answer = self.get_paginated_response(page)
         answer["ETag"] = tag
         return answer
+
+    @extend_schema(
+        parameters=[
+            CLUSTER,
+            OpenApiParameter("range", str, enum=tuple(RANGES), description="up to now; 24h by default"),
+            OpenApiParameter("queue", str, description='only of this one, as told: "namespace ml"'),
+            OpenApiParameter("shape", str, description='only of this shape, as told: "8 GPUs, nvlink"'),
+        ],
+        responses=WaitTrendSerializer(many=True),
+    )
+    @action(detail=False, serializer_class=WaitTrendSerializer)
+    def waits(self, request: Request) -> Response:
+        """How long pods with devices waited, per queue and shape, as a trend; most starts first."""
+        cluster = cluster_asked(request)
+        span = plain_text(request, "range") or "24h"
+        if span not in RANGES:
+            raise ValidationError({"range": [f"choose one of {', '.join(RANGES)}"]})
+        found = wait_trends(
+            cluster,
+            span=span,
+            until=timezone.now(),
+            queue=plain_text(request, "queue"),
+            shape=plain_text(request, "shape"),
+        )
+        page = self.paginate_queryset(cast(Any, found))
+        return self.get_paginated_response(WaitTrendSerializer(page, many=True).data)
 
 
 def _among(row: Snapshot, wanted: dict[str, str]) -> list[WaitingWorkload]:

@@ -14,6 +14,37 @@ from apps.planner.queue_order import Place
 from apps.planner.waiting import WaitingWorkload
 
 
+class WaitPointSerializer(serializers.Serializer):
+    """Of the pods that got their node from `since` until `until`."""
+
+    since = serializers.DateTimeField()
+    until = serializers.DateTimeField()
+    started = serializers.IntegerField()
+    p50_seconds = serializers.FloatField(allow_null=True)
+    p90_seconds = serializers.FloatField(allow_null=True)
+
+
+class WaitTrendSerializer(serializers.Serializer):
+    """Waits of the pods with devices of one queue (or namespace) and one shape, over time."""
+
+    queue = serializers.CharField()
+    shape = serializers.CharField()
+    started = serializers.IntegerField(help_text="pods that got a node in the range")
+    left = serializers.IntegerField(help_text="pods that went without ever getting one")
+    p50_seconds = serializers.FloatField(allow_null=True)
+    p90_seconds = serializers.FloatField(allow_null=True)
+    points = WaitPointSerializer(many=True)
+
+
+class ExpectedStartSerializer(serializers.Serializer):
+    """By replaying the ends that are known; both moments are null where it is not known."""
+
+    placed_at = serializers.DateTimeField(allow_null=True)
+    ready_at = serializers.DateTimeField(allow_null=True)
+    is_latest = serializers.BooleanField(help_text="it hangs on a deadline: it may well be sooner")
+    words = serializers.CharField(help_text="what it rests on, or why it is not known")
+
+
 class CountSerializer(serializers.Serializer):
     nodes = serializers.IntegerField()
     words = serializers.CharField()
@@ -51,6 +82,7 @@ class WaitingWorkloadSerializer(serializers.Serializer):
     )
     weight = serializers.SerializerMethodField(help_text="of its layer, without ageing")
     scheduler = serializers.SerializerMethodField()
+    expected_start = serializers.SerializerMethodField()
     can_never_run = serializers.BooleanField(source="never")
     key = serializers.CharField()
     display = serializers.CharField()
@@ -107,6 +139,17 @@ class WaitingWorkloadSerializer(serializers.Serializer):
     def get_wait_seconds(self, waiting: WaitingWorkload) -> float | None:
         place = self._place(waiting)
         return place.waited_seconds if place else None
+
+    @extend_schema_field(ExpectedStartSerializer(allow_null=True))
+    def get_expected_start(self, waiting: WaitingWorkload) -> Any:
+        """null: it came since the last replay, or none was asked for."""
+        start = self.context.get("starts", {}).get(waiting.key)
+        if start is None:
+            return None
+        moments = {"placed_at": start.placed_at, "ready_at": start.ready_at}
+        times = {name: as_time(at) if at is not None else None for name, at in moments.items()}
+        told = {**times, "is_latest": start.is_latest, "words": start.words}
+        return ExpectedStartSerializer(told).data
 
     @extend_schema_field(SchedulerSerializer)
     def get_scheduler(self, waiting: WaitingWorkload) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from apps.planner.naming import family_of
 from apps.planner.node_verdicts import Verdict
 from apps.planner.rooms import Rooms, is_open_node
 from apps.planner.snapshot import Snapshot
+from apps.planner.together import place_together
 
 CODES = {
     Reason.GPU: "gpus-scattered",
@@ -173,12 +174,6 @@ def missing_members(snapshot: Snapshot, key: str, pods: tuple[Pod, ...]) -> int:
 def _all_fit(rooms: Rooms, fitting: Fitting, pods: tuple[Pod, ...]) -> bool:
     """Whether all of them can start at once, each on the tightest node that takes it."""
     mark = rooms.checkpoint()
-    try:
-        for pod in sorted(pods, key=lambda one: (-rooms.demand(one).gpu_milli, one.uid)):
-            choices = [name for name in rooms.by_node if fitting.can_run(pod, name)]
-            if not choices:
-                return False
-            rooms.place(pod, min(choices, key=lambda name: (rooms.by_node[name].idle_milli, name)))
-        return True
-    finally:
-        rooms.undo(mark)
+    is_room = place_together(rooms, fitting, pods) is not None
+    rooms.undo(mark)
+    return is_room

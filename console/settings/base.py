@@ -243,6 +243,7 @@ SNAPSHOTS_KEPT = env.int("SNAPSHOTS_KEPT", default=200)
 SNAPSHOT_LIVE_SECONDS = 30
 SNAPSHOT_FOLLOWERS = ["apps.fragmentation.tasks.measure_snapshots"]  # woken by each new snapshot
 REPORT_FOLLOWERS = [  # called by whoever measured it
+    "apps.pending.tasks.note_stays",
     "apps.dashboard.prepared.prepare_measured_grid",
     "apps.dashboard.mig_changes.follow_mig_changes",
 ]
@@ -251,6 +252,7 @@ SNAPSHOT_STALE_SECONDS = 120
 # for longer than so many does not keep others of its tenant back (0: for ever).
 QUEUE_AGEING_SECONDS = env.float("QUEUE_AGEING_SECONDS", default=3600)
 QUEUE_PLACE_SECONDS = env.float("QUEUE_PLACE_SECONDS", default=24 * 3600)
+QUEUE_HISTORY_DAYS = env.int("QUEUE_HISTORY_DAYS", default=30)  # of waits, starts and lengths of runs
 # What fragmentation is measured against: the pods asked for in so many hours, and what is pending.
 FRAGMENTATION_WINDOW_HOURS = env.float("FRAGMENTATION_WINDOW_HOURS", default=24)
 PLAN_EXPIRES_AFTER_SECONDS = env.int("PLAN_EXPIRES_AFTER_SECONDS", default=4 * 3600)

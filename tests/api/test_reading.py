@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -10,6 +10,7 @@ from apps.accounts import conditions
 from apps.accounts.models import RoleGrant
 from apps.accounts.services import grant_role
 from apps.fragmentation.tasks import measure_snapshots
+from apps.pending.models import Stay
 from apps.planner.inventory import DeviceGroup, Gpu, Holding, MigInstance, Source
 from console.api_router import router
 from tests.plans.situations import node, picture, pod, see, topology
@@ -254,6 +255,27 @@ def test_what_waits_comes_with_its_reason(caller, east, problem):
     assert found["waiting_since"] == "2023-11-14T22:13:20Z"
     assert (found["free_gpus"], found["best_node_free_gpus"]) == (8, 7)
     assert found["sentence"]
+    assert (found["position"], found["scheduler"]["position"], found["can_never_run"]) == (1, 1, False)
+    assert found["tenant"] == "namespace ml"
+    assert found["position_words"].startswith("dev offline (not labelled), namespace ml has")
+    assert found["scheduler"]["difference"] == "kube-scheduler has said nothing about it yet."
+    assert found["expected_start"]["placed_at"] is None
+    assert found["expected_start"]["words"].startswith("not known, because of ")
+
+
+def test_waits_are_told_as_trends(caller, east, problem):
+    ada = caller("ada", "viewer")
+    problem(ada.get("pending/waits/", cluster="west"), 404, "not-found")
+    problem(ada.get("pending/waits/", cluster="east", range="2h"), 422, "invalid")
+    now = datetime.now(UTC)
+    of = {"cluster": east, "queue": "namespace ml", "shape": "8 GPUs"}
+    Stay.objects.create(
+        **of, pod_uid="u", asked_at=now - timedelta(hours=3), placed_at=now - timedelta(hours=2)
+    )
+    (found,) = ada.get("pending/waits/", cluster="east", range="6h").json()["results"]
+    assert (found["queue"], found["started"], found["p50_seconds"]) == ("namespace ml", 1, 3600.0)
+    assert sum(point["started"] for point in found["points"]) == 1
+    assert ada.get("pending/waits/", cluster="east", shape="1 GPU").json()["count"] == 0
 
 
 def test_what_would_unblock_is_asked_on_request_and_told_from_then_on(caller, east, problem, settings):
