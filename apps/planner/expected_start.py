@@ -90,7 +90,7 @@ class _Replay:
             self.found[one.key] = ExpectedStart(words="never: no node of this cluster can run it")
         elif one.reason_code in NOT_IN_TURN:
             self.found[one.key] = ExpectedStart(
-                words=f"not known, because {WHY.get(one.reason_code, NOT_IN_TURN[one.reason_code])}"
+                words=f"not known, because {WHY.get(one.reason_code, 'its queue has not admitted it')}"
             )
         else:
             return True

@@ -196,7 +196,7 @@ def _scheduler_positions(lines: Sequence[_Line]) -> dict[str, int]:
     for line in sorted(
         lines, key=lambda one: (-one.waiting.priority, one.waiting.since, one.waiting.pods[0])
     ):
-        if not line.waiting.never and line.waiting.reason_code != "gated":
+        if line.waiting.has_pods and not line.waiting.never and not line.pod.gates:
             numbers[line.pod.scheduler] += 1
             found[line.waiting.key] = numbers[line.pod.scheduler]
     return found

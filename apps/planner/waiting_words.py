@@ -11,6 +11,7 @@ from apps.planner.mig.catalogue import profile_resource
 from apps.planner.mig.nodes import asked_profiles, offered_profiles
 from apps.planner.naming import family_of
 from apps.planner.node_verdicts import Verdict
+from apps.planner.quota_words import QUEUE_CODES
 from apps.planner.rooms import Rooms, is_open_node
 from apps.planner.snapshot import Snapshot
 from apps.planner.together import place_together
@@ -48,6 +49,7 @@ CODES = {
 NOT_IN_TURN = {
     "gated": "takes no turn while it is gated",
     "gang-incomplete": "takes no turn while members are missing",
+    **dict.fromkeys(QUEUE_CODES, "takes no turn before its queue admits it"),
 }
 """Reasons that lie in the workload itself: room would not start it, so it pushes nobody back."""
 MOST_NAMED = 3
