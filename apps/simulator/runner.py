@@ -21,6 +21,7 @@ from apps.simulator.controllers.gpu_operator.labels import GpuOperator
 from apps.simulator.controllers.gpu_operator.mig_manager import MigManagers
 from apps.simulator.controllers.informers import Informers
 from apps.simulator.controllers.kubelet.fleet import KubeletFleet
+from apps.simulator.controllers.kueue.controller import Kueue
 from apps.simulator.controllers.nodes.lifecycle import NodeLifecycle
 from apps.simulator.controllers.nodes.namespaces import NamespaceController
 from apps.simulator.controllers.nodes.pod_gc import PodCollector
@@ -47,6 +48,7 @@ _PROGRAMS = (
     ReplicaSets,
     StatefulSets,
     Jobs,
+    Kueue,
     DaemonSets,
     GarbageCollector,
     DisruptionController,

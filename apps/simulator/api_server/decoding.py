@@ -10,6 +10,7 @@ import base64
 import datetime
 import json
 import re
+from copy import deepcopy
 from typing import Any
 
 from apps.simulator.api_server.calls import Call
@@ -33,6 +34,7 @@ DROPPED_IF_EMPTY = frozenset(
         "priorityClassName",
     )
 )
+SCHEMA = "openAPIV3Schema"
 KEPT_LISTS = frozenset(("rules", "items", "command", "args"))
 TIMES = frozenset(
     (
@@ -201,7 +203,8 @@ def _tidy_map(value: dict[str, Any]) -> dict[str, Any]:
     for key, entry in value.items():
         if entry or not _is_dropped(key, entry):
             plain = entry.__class__ is str and key not in CHECKED
-            tidy[key] = entry if plain else _tidy(entry, key)
+            # What a schema calls its properties says nothing of their kind here.
+            tidy[key] = entry if plain else deepcopy(entry) if key == SCHEMA else _tidy(entry, key)
     return tidy
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from apps.simulator.scenes import empty, fragmented, mig, mixed, small, under_fire, whole
+from apps.simulator.scenes import empty, fragmented, mig, mixed, queues, small, under_fire, whole
 
 Json = dict[str, Any]
 
@@ -16,6 +16,7 @@ SCENES: dict[str, Callable[[], list[Json]]] = {
     "mixed": mixed.build,
     "whole": whole.build,
     "under-fire": under_fire.build,
+    "queues": queues.build,
     "empty": empty.build,
 }
 DEFAULT_SCENE = "fragmented"
@@ -30,6 +31,7 @@ def describe_scenes() -> dict[str, str]:
         "mixed": mixed,
         "whole": whole,
         "under-fire": under_fire,
+        "queues": queues,
         "empty": empty,
     }
     return {name: (module.__doc__ or "").strip().splitlines()[0] for name, module in modules.items()}
