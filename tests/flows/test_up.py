@@ -186,7 +186,7 @@ def test_an_unknown_scene_is_refused_before_anything_starts(tmp_path):
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].endswith(
         "--scene nope: there is no such scene; "
-        "choose one of fragmented, small, mig, mixed, whole, under-fire, empty"
+        "choose one of fragmented, small, mig, mixed, whole, under-fire, queues, empty"
     )
     assert not data.exists()
 

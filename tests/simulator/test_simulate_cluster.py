@@ -127,6 +127,7 @@ def test_it_lists_its_scenes(capsys):
         "mixed",
         "whole",
         "under-fire",
+        "queues",
         "empty",
     ]
 
