@@ -56,7 +56,7 @@ def steering_webhook(folder: Path, database: str = "") -> Iterator[SimpleNamespa
         preexec_fn=die_with_parent,
     )
     trust = ssl.create_default_context(cafile=str(files.ca))
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while True:
         try:
             urllib.request.urlopen(f"{url}/healthz", context=trust, timeout=2).close()
