@@ -140,7 +140,7 @@ class Translator:
         gangs: set[str] = set()
         for kind, name in WORKLOAD_KINDS.items():
             for raw in objects.get(kind, ()):
-                read = self._remembered(name, raw, lambda raw, name=name: _read_owner(raw, name), said)
+                read = self._remembered(name, raw, lambda raw, name=name: read_owner(raw, name), said)
                 if read is not None and read[0].uid:
                     found[read[0].uid] = read[0]
                     if read[1]:
@@ -278,7 +278,8 @@ def _can_be_asked_for(name: str) -> bool:
     return name not in ("", ".", "..") and "/" not in name
 
 
-def _read_owner(raw: Mapping[str, Any], kind: str) -> tuple[Workload, bool]:
+def read_owner(raw: Mapping[str, Any], kind: str) -> tuple[Workload, bool]:
+    """The workload, and whether its own annotation makes its pods a gang."""
     is_gang = kind == "Job" and child(raw, "metadata", "annotations").get(GANG) == "true"
     return read_workload(raw, kind), is_gang
 

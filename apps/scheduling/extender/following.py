@@ -31,6 +31,7 @@ from apps.kube.object_store import KeptObject, NoticingStore
 from apps.kube.translate import Translator
 from apps.kube.translate.groups import read_pod_group
 from apps.kube.translate.single import Scenery, read_one_node, read_one_pod
+from apps.kube.translate.single_job import with_job
 from apps.kube.translate.unreadable import UNREADABLE
 from apps.kube.watching import WATCHED, ClusterWatch
 from apps.planner.drift import Expected
@@ -175,6 +176,10 @@ class Follower:
                 self.picture.forget_node(key[1])
             else:
                 self.picture.tell_node(read_one_node(kept, self._scenery, taken_at=time.time()))
+        elif kind == JOBS and kept is not None:
+            self._scenery, gang = with_job(self._scenery, kept)
+            if gang is not None and gang.key not in self.picture.gangs:
+                self.picture.tell_gang(gang)
         elif kind in ALL_POD_GROUPS and kept is not None:
             try:
                 gang = read_pod_group(kept.open(), kind)
@@ -201,7 +206,7 @@ class Follower:
     def _notice(self, kind: Kind, key: Key | None, kept: KeptObject | None) -> None:
         if key is None:
             self._urgent_at = time.monotonic()
-        elif kind in (PODS, NODES) or kind in ALL_POD_GROUPS:
+        elif kind in (PODS, NODES, JOBS) or kind in ALL_POD_GROUPS:
             self._queue.append((time.time(), kind, key, kept))
         if kind in URGENT:
             self._urgent_at = time.monotonic()

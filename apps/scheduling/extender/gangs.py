@@ -25,15 +25,18 @@ MOST_ON_A_NODE = 1000
 @dataclass(frozen=True, slots=True)
 class Need:
     """What a gang lacks. missing: members that do not exist yet. waiting: those who need a node before it may
-    start, the asked pod first."""
+    start, the asked pod first. is_unread: nothing is known of the gang itself yet."""
 
     missing: int
     waiting: tuple[Pod, ...]
+    is_unread: bool = False
 
 
 def need_of(picture: Picture, pod: Pod) -> Need | None:
     """None for a pod that starts by itself, or whose gang has started already."""
     gang = picture.gangs.get(pod.gang) if pod.gang else None
+    if pod.gang and gang is None:
+        return Need(1, (pod,), is_unread=True)
     least = gang.min_members if gang else 1
     if least <= 1:
         return None
@@ -55,6 +58,8 @@ def need_of(picture: Picture, pod: Pod) -> Need | None:
 def why_not(need: Need, gang: Gang | str, has_room: bool) -> str:
     """What a member is told on every node; "" where the gang may start."""
     name = gang if isinstance(gang, str) else gang.key
+    if need.is_unread:
+        return f"the gang {name} has not been read yet"
     if need.missing:
         return f"the gang {name} is incomplete: {need.missing} of its members do not exist or are gated"
     if not has_room:

@@ -15,9 +15,9 @@ from apps.planner.inventory import Pod
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """One node, kept for some pods. gangs: keys "namespace/name"; owners: uids of controllers; pods: uids;
-    any of them lets a pod in. until: epoch seconds, None without a deadline. reason: said to whom it refuses,
-    such as "kept for the gang ml/train by execution 12"."""
+    """One node, kept for some pods. gangs: keys "namespace/name", of gangs or of single pods; owners: uids of
+    controllers; pods: uids; any of them lets a pod in. until: epoch seconds, None without a deadline. reason:
+    said to whom it refuses, such as "kept for the gang ml/train by execution 12"."""
 
     node: str
     reason: str
@@ -30,7 +30,8 @@ class Hold:
     def lets_in(self, pod: Pod) -> bool:
         if pod.owner_kind in ("DaemonSet", "Node"):
             return True
-        return pod.uid in self.pods or pod.gang in self.gangs or pod.workload in self.owners
+        is_named = pod.gang in self.gangs or pod.key in self.gangs
+        return is_named or pod.uid in self.pods or pod.workload in self.owners
 
     def is_over(self, now: float) -> bool:
         return self.until is not None and now >= self.until

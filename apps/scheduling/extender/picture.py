@@ -22,6 +22,7 @@ from apps.planner.room import Room
 from apps.planner.rooms import Rooms
 from apps.planner.snapshot import Snapshot
 from apps.scheduling.extender.assumed import Assumed, AssumedPods, is_contradicted
+from apps.scheduling.extender.reserve import with_reserve
 
 Ints = npt.NDArray[np.int64]
 Order = Callable[[str], int]
@@ -149,6 +150,13 @@ class Picture:
             self._guests[name].pop(uid, None)
             self._retell(name)
 
+    def reserve(self, reserved_mib: int) -> None:
+        """Another amount of each GPU's memory is never given out in shares from now on."""
+        if reserved_mib != self._reserved_mib:
+            self._reserved_mib = reserved_mib
+            for name in list(self.nodes):
+                self._retell(name)
+
     # --- what is assumed ---
 
     def assume(self, one: Assumed) -> None:
@@ -244,20 +252,9 @@ class Picture:
         if node is None:
             self.rooms[row] = None
         else:
-            self.rooms[row] = _make_room(self._with_reserve(node), self._guests[name].values())
+            self.rooms[row] = _make_room(with_reserve(node, self._reserved_mib), self._guests[name].values())
         self.changes += 1
         self.version[row] = self.changes
-
-    def _with_reserve(self, node: Node) -> Node:
-        if not self._reserved_mib:
-            return node
-        gpus = tuple(
-            gpu
-            if gpu.memory_mib is None
-            else replace(gpu, memory_mib=max(gpu.memory_mib - self._reserved_mib, 0))
-            for gpu in node.gpus
-        )
-        return replace(node, gpus=gpus)
 
     def _add_row(self, name: str) -> int:
         row = self.row_of[name] = len(self.names)

@@ -12,9 +12,10 @@ from django.core.management.base import BaseCommand, CommandError
 
 from apps.clusters.errors import ClusterError
 from apps.clusters.queries import active_clusters
-from apps.scheduling.extender.options import Options, WhenStale
+from apps.scheduling.extender.keeping import make_kept_extender
+from apps.scheduling.extender.options import WhenStale
 from apps.scheduling.extender.policies import POLICIES
-from apps.scheduling.extender.program import make_extender, make_tls
+from apps.scheduling.extender.program import make_tls
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -23,7 +24,6 @@ class Command(BaseCommand):
     help = "Serve the scheduler extender of one registered cluster (filter, prioritize, preempt, bind)."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        own = Options()
         parser.add_argument("--cluster", required=True, help="name of the cluster")
         parser.add_argument("--listen", default="127.0.0.1:8890", help="HOST:PORT")
         parser.add_argument("--cert", type=Path, help="serve TLS with this certificate")
@@ -31,18 +31,15 @@ class Command(BaseCommand):
         parser.add_argument(
             "--client-ca", type=Path, help="only callers with a certificate of this authority are answered"
         )
-        parser.add_argument("--policy", choices=sorted(POLICIES), default=own.policy)
+        row = "instead of the one in the cluster's placement policy"
+        parser.add_argument("--policy", choices=sorted(POLICIES), help=f"the scoring policy, {row}")
+        parser.add_argument("--when-stale", choices=[str(one) for one in WhenStale], help=row)
+        parser.add_argument("--stale-after", type=float, metavar="SECONDS", help=f"age of the picture, {row}")
         parser.add_argument(
-            "--when-stale", choices=[str(one) for one in WhenStale], default=str(own.when_stale)
+            "--bind", action="store_true", help="answer the bind verb, whatever that policy says"
         )
         parser.add_argument(
-            "--stale-after", type=float, default=own.stale_after, metavar="SECONDS", help="age of the picture"
-        )
-        parser.add_argument(
-            "--bind", action="store_true", help="answer the bind verb (wants --client-ca beyond loopback)"
-        )
-        parser.add_argument(
-            "--reserved-mib", type=int, default=0, help="of each GPU's memory, never given out in shares"
+            "--reserved-mib", type=int, help=f"of each GPU's memory, never given out in shares, {row}"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -53,27 +50,20 @@ class Command(BaseCommand):
                 f"there is no watched cluster {options['cluster']!r}: register it first, or look at its name",
                 returncode=2,
             )
-        chosen = Options(
-            policy=options["policy"],
-            when_stale=WhenStale(options["when_stale"]),
-            stale_after=options["stale_after"],
-            reserved_mib=options["reserved_mib"],
-            binds=options["bind"],
-        )
-        if chosen.binds and not options["client_ca"] and host not in LOOPBACK:
+        tls = _tls(options)
+        if options["bind"] and tls is None and host not in LOOPBACK:
             raise CommandError(
-                "--bind changes the cluster for whoever can call it: give --client-ca (with --cert and "
-                "--key), or listen on 127.0.0.1",
+                "--bind changes the cluster for whoever can call it, and without TLS its address is no "
+                "secret: give --cert and --key, or listen on 127.0.0.1",
                 returncode=2,
             )
-        tls = _tls(options)
         try:
-            served = make_extender(cluster, chosen)
+            app = make_kept_extender(cluster, _fixed(options), is_open=bool(options["client_ca"]))
         except ClusterError as error:
             raise CommandError(str(error), returncode=2) from None
         where = f"{'https' if tls else 'http'}://{host}:{port}"
         web.run_app(
-            served.app,
+            app,
             host=host,
             port=port,
             ssl_context=tls,
@@ -81,6 +71,17 @@ class Command(BaseCommand):
             print=lambda *_: self.stdout.write(f"extender of {cluster.name} listens on {where}"),
             shutdown_timeout=2,
         )
+
+
+def _fixed(options: dict[str, Any]) -> dict[str, Any]:
+    """What was given on the command line, by the name of the option that it fixes."""
+    names = ("policy", "stale_after", "reserved_mib")
+    found = {name: options[name] for name in names if options[name] is not None}
+    if options["bind"]:
+        found["binds"] = True
+    if options["when_stale"] is not None:
+        found["when_stale"] = WhenStale(options["when_stale"])
+    return found
 
 
 def _address(text: str) -> tuple[str, int]:

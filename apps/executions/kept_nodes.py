@@ -1,0 +1,71 @@
+"""Nodes that executions keep for somebody, as the cluster's scheduler extender is to honour them. Reads rows.
+
+Beside the paper holds and taints in the cluster, which hold where no extender is asked: a node to be handed
+over is kept from the start of its execution on, also from pods that tolerate its taint or outrank a paper
+hold. What a hold in the cluster keeps of a node, its pod says itself. Not here: who asks (apps.scheduling).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from apps.executions.models import Step
+from apps.executions.states import FINISHED, ExecutionState, StepKind
+
+KEEPING = (
+    ExecutionState.RUNNING,
+    ExecutionState.PAUSED,
+    ExecutionState.NEEDS_HUMAN,
+    ExecutionState.VERIFYING,
+)
+"""One that is being taken back gives its nodes free at once."""
+LANDING = (StepKind.HOLD_TARGET, StepKind.AWAIT_REPLACEMENT)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptNode:
+    """keys: of the gangs and single pods that may come there, "namespace/name". owners: uids of the workloads
+    whose pods move there. until: the execution's deadline. reason: for whom it is kept, and by what."""
+
+    node: str
+    execution_id: int
+    keys: frozenset[str]
+    owners: frozenset[str]
+    until: datetime | None
+    reason: str
+
+
+def nodes_kept_in(cluster_id: int) -> list[KeptNode]:
+    rows = Step.objects.filter(
+        execution__plan__cluster_id=cluster_id,
+        execution__state__in=KEEPING,
+        kind__in=[StepKind.HAND_OVER, *LANDING],
+    ).select_related("execution")
+    steps = list(rows)
+    return [_kept(step, steps) for step in steps if _keeps(step)]
+
+
+def _keeps(step: Step) -> bool:
+    """A node that was given up at its deadline is open to anybody."""
+    is_open = step.kind == StepKind.HAND_OVER and step.state not in FINISHED
+    return is_open and "untaint" not in step.observed.get("sent", [])
+
+
+def _kept(step: Step, steps: list[Step]) -> KeptNode:
+    params, execution = step.params, step.execution
+    landing = {
+        one.params["workload_uid"]
+        for one in steps
+        if one.execution_id == step.execution_id
+        and one.kind in LANDING
+        and one.params.get("target_uid") == params["node_uid"]
+    }
+    return KeptNode(
+        params["node"],
+        execution.pk,
+        frozenset(params["keys"]),
+        frozenset(landing - {""}),
+        execution.deadline_at,
+        f"kept for {params['display']} by execution {execution.pk}",
+    )
