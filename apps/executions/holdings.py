@@ -33,6 +33,7 @@ from apps.executions.sightings import (
     name,
     namespace,
     nominated,
+    read_fence,
     taints,
     tolerations,
 )
@@ -168,7 +169,7 @@ def traces_on_node(node: Json) -> Iterator[Held]:
     if annotation(node, names.CORDON):
         told = cordon(node)
         detail, deadline = str(told.get("reason", ""))[:LONGEST_TEXT], moment(str(told.get("deadline", "")))
-        since, fence = moment(str(told.get("since", ""))), _number(told.get("fence"))
+        since, fence = moment(str(told.get("since", ""))), read_fence(told.get("fence"))
         yield Held("cordon", where, _owned(told), detail, since, deadline, fence=fence)
     holder = _read(annotation(node, names.HELD_BY))
     for taint in taints(node):
@@ -215,10 +216,6 @@ def list_labelled(gateway: Gateway, kind: Kind) -> list[Json]:
 def _owned(told: Json) -> str:
     execution, mark = told.get("execution"), told.get("mark")
     return f"{execution}-{mark}"[:LONGEST_TEXT] if execution and mark else ""
-
-
-def _number(told: Any) -> int:
-    return told if isinstance(told, int) and 0 < told < 2**62 else 0
 
 
 def _since(thing: Json) -> datetime | None:

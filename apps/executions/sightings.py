@@ -10,6 +10,8 @@ from typing import Any
 from apps.executions.names import CORDON, GATE, MIGRATION
 
 Json = dict[str, Any]
+HIGHEST_FENCE = 2**53
+"""Nobody claims so often; a row keeps a little more, so that it can be raised above any that is believed."""
 
 
 def uid(thing: Json | None) -> str:
@@ -101,6 +103,11 @@ def cordon(node: Json) -> Json:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def read_fence(told: Any) -> int:
+    """As a cordon's note tells it; 0 for what no claim of ours was ever numbered with."""
+    return told if isinstance(told, int) and 0 < told < HIGHEST_FENCE else 0
 
 
 def is_cordoned_by(node: Json, execution_id: int, mark: str) -> bool:

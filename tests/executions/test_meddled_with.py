@@ -24,7 +24,7 @@ OWNED, NOTE = "defrag.gpu.internal/owned", "defrag.gpu.internal/cordon"
 HOLDS = "/api/v1/namespaces/gpu-defrag/pods"
 
 
-@pytest.mark.parametrize("fence", ["abc", [9], {"a": 1}, None, "9"])
+@pytest.mark.parametrize("fence", ["abc", [9], {"a": 1}, None, "9", 2**53, 10**40, 1.5])
 def test_nonsense_for_a_fence_is_no_newer_life(fence):
     assert decide_cordon(node(cordoned=True, cordon={**OURS, "fence": fence})).verdict == Verdict.DONE
 

@@ -1,4 +1,4 @@
-"""What a page says of the last thing that somebody did: it was done, or refused and why. One line on the next."""
+"""What a page says of the last thing that somebody did: one line on the next page, done or refused."""
 
 from __future__ import annotations
 

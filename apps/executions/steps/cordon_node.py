@@ -17,7 +17,7 @@ from apps.executions.decisions import Decision, act, done, moot, stop
 from apps.executions.models import Step
 from apps.executions.objects import cordon_patch, uncordon_patch
 from apps.executions.pictures import read_pods
-from apps.executions.sightings import cordon, is_cordoned_by, label, uid, unschedulable
+from apps.executions.sightings import cordon, is_cordoned_by, label, read_fence, uid, unschedulable
 from apps.kube.gateway import NODES, PODS
 from apps.planner.resources import asks_gpu
 
@@ -100,8 +100,7 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
 
 def _fence_of(node: Json) -> int:
     """0 where somebody wrote something else there."""
-    found = cordon(node).get("fence")
-    return found if isinstance(found, int) else 0
+    return read_fence(cordon(node).get("fence"))
 
 
 def find_newcomers(context: Context, params: Json, *, fresh: bool = False) -> tuple[str, ...]:
