@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.faults.invariants import CONFIG, CORDON, HELD, HOSTNAME, INVARIANTS, OWNED, find_violations
+from tests.faults.invariants import INVARIANTS, find_violations
 from tests.faults.records import AuditRow, Call, EventRow, ExecutionRow, Records, StepRow
+from tests.faults.rules.reading import CONFIG, CORDON, HELD, HOSTNAME, OWNED
 
 NODE, TARGET, SPACE = "/api/v1/nodes/node-a", "/api/v1/nodes/node-b", "/api/v1/namespaces/ml/pods"
 HOLD = "/api/v1/namespaces/gpu-defrag/pods"
