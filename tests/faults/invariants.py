@@ -1,6 +1,6 @@
-"""The safety rules as assertions over what was recorded, by their numbers; what they say is in `rules`. Those
-that leave no trace in calls, ledger, audit chain or cluster are shown by other tests: docs/faults.md has a line
-for each of the 44.
+"""The safety rules as assertions over what was recorded, by their numbers; what they say is in `rules`.
+Those that leave no trace in calls, ledger, audit chain or cluster are shown by other tests: docs/faults.md
+has a line for each of the 44.
 
 Each gives the violations that it finds, in words; none if the rule held.
 """
