@@ -15,6 +15,7 @@ from apps.executions.holdings_api import HoldingsViewSet
 from apps.executions.trust_api import PreflightViewSet, ShadowViewSet
 from apps.fragmentation.api import FragmentationViewSet
 from apps.pending.api import PendingViewSet
+from apps.pending.queue_api import QueueViewSet
 from apps.pending.what_if_api import WhatIfViewSet
 from apps.placing.api import PlacementPolicyViewSet, VerdictViewSet
 from apps.plans.api import PlanViewSet
@@ -45,6 +46,7 @@ router.register("snapshots", SnapshotViewSet)
 router.register("telemetry", TelemetryViewSet, basename="telemetry")
 router.register("fragmentation", FragmentationViewSet, basename="fragmentation")
 router.register("pending", PendingViewSet, basename="pending")
+router.register("queues", QueueViewSet, basename="queue")
 router.register("what-if", WhatIfViewSet, basename="what-if")
 router.register("placement-policies", PlacementPolicyViewSet, basename="placement-policy")
 router.register("verdicts", VerdictViewSet)

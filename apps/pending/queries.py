@@ -12,6 +12,7 @@ from django.conf import settings
 
 from apps.clusters.queries import answer_about
 from apps.planner.queue_order import OrderPolicy, Place, order_queue
+from apps.planner.queue_states import QueueState, list_queue_states
 from apps.planner.quota import Refused, judge_queues
 from apps.planner.snapshot import Snapshot
 from apps.planner.waiting import WaitingWorkload, explain_pending, list_waiting
@@ -43,6 +44,11 @@ def order_policy() -> OrderPolicy:
     return OrderPolicy(
         ageing_seconds=settings.QUEUE_AGEING_SECONDS, place_seconds=settings.QUEUE_PLACE_SECONDS
     )
+
+
+def queue_states(snapshot: Snapshot) -> tuple[QueueState, ...]:
+    """Every queue with quota, as it stands."""
+    return answer_about(snapshot, "queue states", lambda: list_queue_states(snapshot))
 
 
 def refused_by_queue(snapshot: Snapshot, key: str) -> Refused | None:

@@ -17,6 +17,7 @@ from apps.dashboard.reading.alike import gather_alike
 from apps.dashboard.reading.callout import open_plan_with_goal, open_plans
 from apps.dashboard.reading.problems import tell_problems
 from apps.dashboard.reading.queue import QueueLine, describe_waiting
+from apps.dashboard.reading.quotas import draw_quotas
 from apps.dashboard.reading.what_if import draw_line, read_answer
 from apps.dashboard.reading.words import plural
 from apps.dashboard.views.shell import MISSED, page, show
@@ -103,6 +104,7 @@ def queue(request: HttpRequest, cluster: str) -> HttpResponse:
             "waits": WAITS,
             "wishes": wishes,
             "problems": tell_problems(place),
+            "quotas": draw_quotas(pending.queue_states(picture)) if picture is not None else None,
         },
     )
 
