@@ -18,7 +18,7 @@ from apps.clusters.models import Cluster, Snapshot
 from apps.pending import asking
 from apps.planner.quota import QUEUE_CODES
 from apps.planner.snapshot import Snapshot as Picture
-from apps.planner.unblocking import tell_unblocking
+from apps.planner.unblocking import tell_preemption, tell_unblocking
 from apps.planner.waiting import WaitingWorkload
 from apps.planner.waiting_words import TOO_LARGE
 
@@ -116,10 +116,13 @@ def find_for_first(
 def _ask(cluster: Cluster, row: Snapshot, picture: Picture, waiting: WaitingWorkload) -> Unblocking:
     begun = time.monotonic()
     plan = asking.unlock(picture, waiting)
+    advice = None if plan.unlocked else asking.advise_preemption(picture, waiting)
     ended = time.monotonic()
     fresh = max(FRESH_SECONDS, REST * (ended - begun))
     # Why it waits stands beside this anyhow.
     sentence = tell_unblocking(plan).replace(f" {waiting.sentence}", "", 1)
+    if advice is not None:
+        sentence = f"{sentence} {tell_preemption(advice)}".strip()
     found = Unblocking(sentence, row.pk, fresh_until=ended + fresh)
     with _lock:
         _told[cluster.pk, *likeness(waiting)] = found

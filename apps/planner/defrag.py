@@ -142,7 +142,8 @@ def _unlock_one(
         tell(Progress("Looking for less important pods that could give way."))
         search = PreemptionSearch(board, pods, max_moves, deadline)
         if search.run():
-            return _with_preemptions(board, waiting, search.sacrifices)
+            plan = _with_preemptions(board, waiting, search.sacrifices)
+            return replace(plan, runner_up=search.runner_up if search.sacrifices else None)
     return _refuse(board, waiting, max_moves, deadline)
 
 

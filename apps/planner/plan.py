@@ -107,6 +107,8 @@ class Preemption:
     """One running pod that gives way to a more important one and gets no new place.
 
     order: 1-based, after all moves. gpus: whole GPUs it holds. priority: its own. cost: as of a move.
+    lost_seconds: running time that is lost, since its last checkpoint (has_checkpoint) or its start. gang:
+    key of its gang, whose minimum stays. budget: what the disruption budgets over it still allow, in words.
     """
 
     order: int
@@ -119,6 +121,10 @@ class Preemption:
     reason: str
     workload_uid: str = ""
     node_uid: str = ""
+    lost_seconds: float = 0.0
+    has_checkpoint: bool = False
+    gang: str = ""
+    budget: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from apps.planner.clearing_table import Deadline
 from apps.planner.inventory import Pod
 from apps.planner.least_moves import least_moves
 from apps.planner.placement import Board
+from apps.planner.plan import Alternative
 
 MOST_NODES = 400
 NEVER = "Never"
@@ -42,7 +43,8 @@ class _Way:
 
 
 class PreemptionSearch:
-    """sacrifices: who gives way, once `run` has said yes; the moves and starts are on the board."""
+    """sacrifices: who gives way, once `run` has said yes; the moves and starts are on the board. runner_up:
+    the second best node, where one pod alone waits."""
 
     def __init__(self, board: Board, pods: Sequence[Pod], max_moves: int, deadline: Deadline) -> None:
         self.board = board
@@ -50,6 +52,7 @@ class PreemptionSearch:
         self.max_moves = max_moves
         self.deadline = deadline
         self.sacrifices: list[Sacrifice] = []
+        self.runner_up: Alternative | None = None
         self._spent: Counter[str] = Counter()
 
     def run(self) -> bool:
@@ -64,6 +67,8 @@ class PreemptionSearch:
                 self.sacrifices.clear()
                 return False
             self._go(way, pod)
+        if len(self.pods) > 1:
+            self.runner_up = None
         return True
 
     def _best_way(self, pod: Pod) -> _Way | None:
@@ -74,13 +79,19 @@ class PreemptionSearch:
             if (bound := least_moves(board, board.final.by_node[name], demand, 1)) is not None
         }
         best: _Way | None = None
+        second: _Way | None = None
         for name in sorted(least, key=lambda name: (least[name], name))[:MOST_NODES]:
             if self.deadline():
                 break
-            for clearing in self._clearings(pod, name):
-                way = self._weigh(pod, clearing)
-                if way is not None and (best is None or way.weight < best.weight):
-                    best = way
+            ways = [self._weigh(pod, clearing) for clearing in self._clearings(pod, name)]
+            here = min((way for way in ways if way is not None), key=lambda way: way.weight, default=None)
+            if here is None:
+                continue
+            if best is None or here.weight < best.weight:
+                best, second = here, best
+            elif second is None or here.weight < second.weight:
+                second = here
+        self.runner_up = _tell_second(best, second) if best is not None and second is not None else None
         return best
 
     def _clearings(self, pod: Pod, name: str) -> list[Clearing]:
@@ -176,3 +187,23 @@ class PreemptionSearch:
             self.sacrifices.append(Sacrifice(victim, way.node))
             self._spent.update(key for key, _ in self._limits(victim))
         board.start(pod, way.node)
+
+
+def _tell_second(best: _Way, second: _Way) -> Alternative:
+    """Why the other node came second: the first part of the weight in which it is worse."""
+    (_, priority, milli, pods, moves, cost), (_, *other) = best.weight, second.weight
+    head = f"On {second.node} instead "
+    if other[0] > priority:
+        said = f"a pod of priority {other[0]} would have to give way; here none of more than {priority}."
+    elif other[1] > milli:
+        said = f"{(other[1] - milli) / 1000:g} GPUs more would be taken away."
+    elif other[2] > pods:
+        said = f"{other[2]} pods would have to give way instead of {pods}."
+    elif other[3] > moves:
+        said = f"{other[3]} moved {'pod' if other[3] == 1 else 'pods'} would be needed instead of {moves}."
+    elif other[4] > cost:
+        said = f"{other[4] - cost:g} GPU-seconds more of work would be lost."
+    else:
+        said = "it would cost the same; this node was found first."
+    given, cost_there = len(second.given_up), second.weight[-1]
+    return Alternative((second.node,), second.weight[4], given, cost_there, head + said)

@@ -27,6 +27,23 @@ def tell_unblocking(plan: Plan) -> str:
     return f"{moved.capitalize()[:1]}{moved[1:]} makes room{on}." if moved else f"There is room{on} now."
 
 
+def tell_preemption(plan: Plan) -> str:
+    """ "Only if ml/a and ml/b give way (priority up to 9, 3 GPUs, 1.2 h of work lost) could it start on n1."
+    "" where nobody does."""
+    if not plan.preemptions:
+        return ""
+    names = list_names([one.pod for one in plan.preemptions])
+    verb = "gives" if len(plan.preemptions) == 1 else "give"
+    gpus = sum(one.gpus for one in plan.preemptions)
+    lost = sum(one.lost_seconds for one in plan.preemptions)
+    priority = max(one.priority for one in plan.preemptions)
+    where = list_names(sorted({hand_over.node for hand_over in plan.hand_overs}))
+    first = f", after moving {list_names([move.pod for move in plan.moves])}" if plan.moves else ""
+    took = f"{lost / 3600:.1f} h" if lost >= 3600 else f"{lost / 60:.0f} min"
+    facts = f"priority up to {priority}, {count(gpus, 'GPU')}, {took} of work lost"
+    return f"Only if {names} {verb} way ({facts}){first} could it start on {where}."
+
+
 def part_for(plan: Plan, key: str, pod_uids: Collection[str]) -> Plan:
     """The part of a plan of layouts that serves one workload: its own hand-overs, and what is cut and
     moved on the nodes that they name."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from apps.planner.costs import assess_risk
+from apps.planner.costs import assess_risk, lost_seconds
+from apps.planner.inventory import Pod
 from apps.planner.naming import family_of
 from apps.planner.ordering import order_moves
 from apps.planner.placement import Board
@@ -69,9 +70,22 @@ def describe_preemptions(
                 reason=reason,
                 workload_uid=pod.workload,
                 node_uid=nodes[one.node].uid,
+                lost_seconds=round(lost_seconds(board.snapshot, pod, board.policy), 3),
+                has_checkpoint=pod.checkpointed_at is not None,
+                gang=pod.gang if pod.gang in board.snapshot.gangs else "",
+                budget=_budget_words(board, pod),
             )
         )
     return tuple(described)
+
+
+def _budget_words(board: Board, pod: Pod) -> str:
+    """ "web allows 2 evictions": each disruption budget over the pod."""
+    told = [
+        f"{budget.name} allows {count(budget.disruptions_allowed, 'eviction')}"
+        for budget in board.rules.budgets_of(pod)
+    ]
+    return ", ".join(sorted(told))
 
 
 def preemption_sentence(waiting: WaitingWorkload, moves: int, preemptions: int) -> str:

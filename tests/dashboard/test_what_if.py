@@ -166,3 +166,16 @@ def test_a_change_that_cannot_be_made_is_said_and_nothing_is_ranked(viewer, pict
     assert "nodes take" not in page
     assert client.get(f"{PAGE}effect/?change=grow").status_code == 400
     assert client.get(f"{PAGE.rstrip('/')}.json?gpus=1&change=grow").status_code == 400
+
+
+def test_who_would_have_to_give_way_is_advised_where_no_move_makes_room(viewer, cluster):
+    board = Board(now=time.time())
+    board.node("n-1", "EN4 LS4")
+    board.node("n-2", "EN4 ES4")
+    board.pod("urgent", None, gpus=8, priority=1000)
+    make_picture(cluster, board.snapshot())
+    room = text_of(log_in(viewer).get(f"{PAGE}room/?workload=default/urgent-0"))
+    assert "As a last resort Only if research/eval-nightly-0 and research/lora-sweep-0 give way" in room
+    assert "could it start on n-1." in room
+    assert "On n-2 instead a pod of priority 900 would have to give way; here none of more than 100." in room
+    assert "allows no preemption (may_preempt), so this is advice only." in room

@@ -204,6 +204,9 @@ def test_pods_give_way_and_what_waits_gets_the_node_that_was_kept_for_it(stage):
     leave = [move.pod_uid for move in plan.moves] + sorted(one.pod_uid for one in plan.preemptions)
     evicted = stage.evicted()
     assert [evicted[0], *sorted(evicted[1:])] == leave
+    for call in stage.requests("POST", "/eviction"):  # through budgets, with the pod's own grace period
+        assert "gracePeriodSeconds" not in call["body"]
+    assert not [call for call in stage.requests("DELETE", "/pods/") if "/gpu-defrag/" not in call["path"]]
     (given,) = plan.hand_overs
     seen = stage.picture()
     assert seen.pods[given.pod_uid].node_name == given.node == "gpu-1"

@@ -62,7 +62,7 @@ def list_waves(
 
 @dataclass(frozen=True, slots=True)
 class PreemptionLine(PodLine):
-    """dry_run: as of a move."""
+    """dry_run: as of a move. lost: the running time that is gone, and since what; older plans do not tell."""
 
     preemption: Preemption
     mark: Mark | None
@@ -70,6 +70,14 @@ class PreemptionLine(PodLine):
     dry_run_message: str
     grace: str
     cost: str
+    lost: str = ""
+
+    @property
+    def why_cheap(self) -> str:
+        """What else was weighed: its gang's minimum stays, and what its disruption budgets still allow."""
+        one = self.preemption
+        gang = f"of gang {one.gang}, whose least number of members stays" if one.gang else ""
+        return "; ".join(filter(None, [gang, one.budget]))
 
 
 def list_preemptions(
@@ -93,7 +101,16 @@ def _preemption_line(
         dry_run_message=dry_run.message if dry_run is not None else "",
         grace=duration(pod.grace_seconds) if pod is not None else "not known",
         cost=gpu_time(one.cost),
+        lost=tell_lost(one),
     )
+
+
+def tell_lost(one: Preemption) -> str:
+    """ "40 min since its checkpoint"; "" where the plan does not tell."""
+    if not one.lost_seconds:
+        return ""
+    since = "since its checkpoint" if one.has_checkpoint else "since its start, no checkpoint is known"
+    return f"{duration(one.lost_seconds)} {since}"
 
 
 def _verdict(dry_run: Any) -> tuple[str, str] | None:

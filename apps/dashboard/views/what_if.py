@@ -10,9 +10,12 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadReque
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
+from apps.accounts.queries import actions_on
 from apps.accounts.rates import require_rate
+from apps.accounts.rights import Action
 from apps.clusters import queries as clusters
 from apps.clusters.models import Cluster
+from apps.dashboard.reading.plan_lines import list_preemptions
 from apps.dashboard.reading.policies import most_moves
 from apps.dashboard.reading.problems import tell_problems
 from apps.dashboard.reading.what_if import (
@@ -39,11 +42,12 @@ from apps.pending import asking
 from apps.pending.queries import waiting_workload
 from apps.planner.plan import Plan
 from apps.planner.snapshot import Snapshot as Picture
-from apps.planner.unblocking import tell_unblocking
+from apps.planner.unblocking import tell_preemption, tell_unblocking
 from apps.planner.waiting import WaitingWorkload
 from apps.planner.whatif import LINKS, Shape, Verdict
 from apps.planner.whatif_changes import Change, added_nodes, read_changes
 from apps.planner.whatif_layouts import BadChange
+from apps.plans.policies import policy_of
 
 LIVE_ON = f"sse:snapshot throttle:5s, {MISSED}, every 60s"
 LENGTH = 25
@@ -160,10 +164,17 @@ def room(request: HttpRequest, cluster: str) -> HttpResponse:
         return HttpResponseBadRequest("name a shape, or a workload that waits")
     try:
         plan = _plan(picture, ask, waiting, changes)
+        is_short = waiting is not None and not plan.unlocked
+        advice = asking.advise_preemption(picture, waiting, changes) if is_short and waiting else None
     except asking.PlannerBusy:
         return _busy(request, place, "room")
     context = {"cluster": place, "plan": plan, "sentence": tell_unblocking(plan), "waiting": waiting}
     context["most_moves"] = most_moves(place)
+    if advice is not None:
+        context |= {"advice": advice, "advised": tell_preemption(advice)}
+        context["victims"] = list_preemptions(advice, picture, {}, {})
+        context["may_ask"] = not changes and Action.PLAN in actions_on(request.user, place)
+        context["may_preempt"] = policy_of(place).may_preempt
     return render(request, "pages/what_if_room.html", context)
 
 
