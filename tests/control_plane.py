@@ -36,6 +36,7 @@ class ControlPlane:
         self.programs = programs
         self.folder = folder
         self.token = secrets.token_urlsafe(24)
+        self.scheduler_config = ""  # a KubeSchedulerConfiguration for kube-scheduler
         self.more_tokens = ""  # lines of the API server's token file: token,user,uid
         self.certificate = issue_certificate(("localhost", "kubernetes"))
         self.url = f"https://127.0.0.1:{free_port()}"
@@ -141,7 +142,8 @@ class ControlPlane:
             *("--use-service-account-credentials=false", "--controllers=*,-nodeipam,-cloud-node-lifecycle"),
         )
         if self.has_controllers:
-            self._run("kube-scheduler", *common, f"--secure-port={free_port()}")
+            told = ("--config", self.scheduler_config) if self.scheduler_config else common
+            self._run("kube-scheduler", *told, "--bind-address=127.0.0.1", f"--secure-port={free_port()}")
 
     def _run(self, name: str, *arguments: str) -> None:
         log = (self.folder / f"{name}.log").open("wb")

@@ -29,6 +29,20 @@ document.addEventListener("keydown", (event) => {
   menu.focus();
 });
 
+/* A copy button names what it copies. Without the right to the clipboard the text is marked, to be copied by hand. */
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (!button) return;
+  const source = document.getElementById(button.dataset.copy);
+  try {
+    await navigator.clipboard.writeText(source.textContent);
+    button.textContent = "Copied";
+  } catch {
+    getSelection().selectAllChildren(source);
+    button.textContent = "Marked: press Ctrl+C";
+  }
+});
+
 document.getElementById("cluster")?.addEventListener("change", (event) => event.target.form.submit());
 
 function duration(seconds) {

@@ -128,3 +128,38 @@ def test_verdicts_are_read_by_those_who_see_the_cluster_and_the_oldest_go(client
     assert client.get(address).json()["results"] == []
     assert services.drop_old_verdicts(cluster_id=cluster.pk, now=timezone.now(), most=2) == 4
     assert set(Verdict.objects.values_list("pod_uid", flat=True)) == {"u3", "u4"}
+
+
+def test_the_page_shows_the_configuration_and_why_a_pod_is_there_and_takes_an_edit(
+    client, cluster, admin, settings
+):
+    settings.EXTENDER_URL = "https://extender.example:8444"
+    see(cluster, picture())
+    part = {"name": "packing", "points": 87.5, "words": "for 7 of 8 GPUs used"}
+    top = [{"node": "node-b", "score": 10, "points": 87.5, "parts": [part]}]
+    refused = {"no GPU topology metadata": 2}
+    services.keep_verdicts(
+        cluster_id=cluster.pk,
+        verdicts=[verdict(1, pod_key="ml/train", top=top, verb="prioritize"), verdict(2, refused=refused)],
+    )
+    page = "/clusters/east/placement/"
+    client.force_login(admin)
+    shown = client.get(f"{page}?pod=ml/train")
+    text = shown.content.decode()
+    assert shown["Cache-Control"] == "no-store"
+    assert secret_of(placement_policy_of(cluster)) in text
+    assert "It is on node-b now." in text
+    assert "for 7 of 8 GPUs used" in text
+    assert "no GPU topology metadata" not in text
+    form = {"version": "0", "scoring": "fgd", "when_stale": "abstain", "weight": "5", "gang_seconds": "30"}
+    sent = {**form, "stale_after_seconds": "20", "reserved_mib": "0", "binds": "yes"}
+    client.post(f"{page}save/", sent)
+    saved = placement_policy_of(cluster)
+    assert (saved.scoring, saved.weight, saved.binds, saved.is_ignorable) == ("fgd", 5, True, False)
+    late = client.post(f"{page}save/", {**sent, "weight": "6"}, follow=True).content.decode()
+    assert "omebody changed this policy" in late
+    assert placement_policy_of(cluster).weight == 5
+    client.force_login(person("ada", "viewer"))
+    seen = client.get(page).content.decode()
+    assert "/extender/east/SECRET" in seen
+    assert "no GPU topology metadata" in seen

@@ -54,12 +54,12 @@ def test_the_scheduler_follows_the_extender_and_every_verdict_is_kept(site, clie
     (empty,) = FAST - {fullest}
     pods_go_where_we_score_highest(site, fullest)
     a_gang_starts_as_a_whole_or_not_at_all(site, empty)
-    _holds_keep_a_node_for_its_gang(site, empty)
+    hold_a_node_for_its_gang(site, empty)
     _verdicts_say_why(site, client, fullest)
     _nobody_else_is_answered(site)
 
 
-def _holds_keep_a_node_for_its_gang(site, node):
+def hold_a_node_for_its_gang(site, node):
     """The gang is gone and its nodes are free; one is kept for somebody else by an execution."""
     site.plane.ask("DELETE", "/apis/batch/v1/namespaces/work/jobs/gang", {"propagationPolicy": "Background"})
     site.until(lambda: not site.pods("gang"), "the gang is gone")

@@ -265,7 +265,8 @@ def _navigation(
     governing.append(link("Tokens", "tokens"))
     if cluster is not None:
         governing.insert(0, link("Policies", "policies", cluster.name))
-        governing.insert(1, link("Preflight", "preflight", cluster.name))
+        governing.insert(1, link("Placement", "placement", cluster.name))
+        governing.insert(2, link("Preflight", "preflight", cluster.name))
     return [*sections, Section("Governing", tuple(governing))]
 
 
