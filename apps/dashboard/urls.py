@@ -24,6 +24,7 @@ from apps.dashboard.views import (
     shell,
     tokens,
     trust,
+    waits,
     webhooks,
     what_if,
 )
@@ -41,6 +42,7 @@ urlpatterns = [
     path("clusters/<slug:cluster>/nodes/<str:node>/panel/", grid.node_panel, name="node-panel"),
     path("clusters/<slug:cluster>/nodes/<str:node>/accept/", node.accept, name="accept-drift"),
     path("clusters/<slug:cluster>/queue/", queue.queue, name="queue"),
+    path("clusters/<slug:cluster>/queue/waits/", waits.waits, name="queue-waits"),
     path("clusters/<slug:cluster>/queue/unblocking/", queue.unblocking, name="queue-unblocking"),
     path("clusters/<slug:cluster>/queue.csv", exports.queue_csv, name="queue-csv"),
     path("clusters/<slug:cluster>/queue.json", exports.queue_json, name="queue-json"),

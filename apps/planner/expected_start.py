@@ -21,6 +21,7 @@ from apps.planner.start_times import StartTimes
 from apps.planner.together import place_together
 from apps.planner.waiting import WaitingWorkload
 from apps.planner.waiting_words import NOT_IN_TURN
+from apps.planner.wording import count
 
 Deadline = Callable[[], bool]
 HORIZON_SECONDS = 30 * 86_400.0
@@ -156,7 +157,7 @@ class _Replay:
             return "not known, because even all known ends make no room for it: it takes moves"
         where = "the node" if len(reach) == 1 else f"the {len(reach)} nodes"
         return (
-            f"not known, because of {len(holding)} pods on {where} that it may use "
+            f"not known, because of {count(len(holding), 'pod')} on {where} that it may use "
             f"the end of {unknown} is not known"
         )
 

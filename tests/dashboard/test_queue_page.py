@@ -2,10 +2,13 @@
 
 import threading
 import time
+from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from apps.pending import asking
+from apps.pending.models import Stay
 from apps.plans import services
 from apps.plans.computing import compute_draft
 from apps.plans.models import Plan
@@ -211,3 +214,60 @@ def test_pods_of_one_owner_that_wait_for_the_same_are_one_line_and_one_workload(
     assert 'title="3 workloads waiting"' in response.content.decode()
     assert "2 other workloads wait too." in text_of(client.get("/clusters/gpu-east-1/"))
     assert "7 pods, each waits" in text_of(client.get(f"{QUEUE}?find=ocr-svc-6&simulate=serving/ocr-svc-3"))
+
+
+def test_each_line_has_its_place_its_start_and_the_schedulers_own_words(viewer, cluster):
+    board = Board(now=time.time())
+    board.node("n-1", "ES . . .")
+    said = (
+        "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0/1 nodes are available: 1 No."
+    )
+    board.pod("L7", None, 8, unschedulable_message=said)
+    board.pod("OC", None, 4, unschedulable_message=said, priority=5)
+    make_picture(cluster, board.snapshot())
+    client = log_in(viewer)
+    page = text_of(client.get(QUEUE))
+    assert "2 workloads pending" in page
+    assert "1 can never run here" in page
+    assert page.index("ocr-svc") < page.index("l7 default")
+    assert "Never: larger than a node" in page
+    assert "No node has 8 GPUs; the largest has 4." in page
+    assert "Place: no place: it can never run here." in page
+    assert "Place: priority 5, " in page
+    assert f"default-scheduler: {said} The snapshot counts the same." in page
+    assert "Start: not known, because of 1 pod on the node" in page
+
+
+def test_the_order_and_the_choice_stand_in_the_address_and_go_into_the_files(viewer, cluster):
+    board = Board(now=time.time())
+    board.node("n-1", "ES . . .")
+    for code, queue, minutes in (("OC", "blue", 90), ("L7", "red", 10)):
+        labels = {"kueue.x-k8s.io/queue-name": queue}
+        board.pod(code, None, 4, labels=labels, created_at=board.now - 60 * minutes)
+    make_picture(cluster, board.snapshot())
+    client = log_in(viewer)
+    page = client.get(f"{QUEUE}?sort=queue&tenant=queue+red").content.decode()
+    assert '<option value="queue" selected>' in page
+    assert 'href="/clusters/gpu-east-1/queue.csv?tenant=queue+red&amp;sort=queue"' in page
+    assert "ocr-svc" not in page.partition("<tbody>")[2]
+    rows = client.get(f"{QUEUE[:-1]}.json?tenant=queue+red").json()["pending"]
+    assert [(row["tenant"], row["scheduler_position"]) for row in rows] == [("queue red", 2)]
+    waits = [row["wait_seconds"] for row in client.get(f"{QUEUE[:-1]}.json?sort=wait").json()["pending"]]
+    assert waits == sorted(waits, reverse=True)
+
+
+def test_waits_over_time_are_drawn_per_queue_and_shape(viewer, cluster):
+    client = log_in(viewer)
+    assert "No pod with devices got a node in this range" in text_of(client.get(f"{QUEUE}waits/"))
+    now = timezone.now()
+    for number in range(10):
+        placed = now - timedelta(minutes=5 + number)
+        asked = placed - timedelta(minutes=number + 1)
+        of = {"cluster": cluster, "queue": "queue <blue>", "shape": "8 GPUs"}
+        Stay.objects.create(**of, pod_uid=f"u{number}", asked_at=asked, placed_at=placed)
+    response = client.get(f"{QUEUE}waits/?range=1h")
+    assert "10 pods with devices got a node in the last 1h" in text_of(response)
+    assert "10 0 5 min 9 min" in text_of(response)
+    drawing = response.content.decode().partition('<svg class="chart waits"')[2]
+    assert "queue &lt;blue&gt;, 8 GPUs, over time" in drawing
+    assert drawing.count('class="wait-half"') > 2

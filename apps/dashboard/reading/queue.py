@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from apps.dashboard.reading.alike import as_one
 from apps.dashboard.reading.callout import shape_of
-from apps.dashboard.reading.times import duration, seconds_since
+from apps.dashboard.reading.times import duration, rough_duration, seconds_since
 from apps.pending.unblocking import can_help
+from apps.planner.expected_start import ExpectedStart
 from apps.planner.naming import shown_model
 from apps.planner.plan import Goal
+from apps.planner.queue_order import Place
 from apps.planner.waiting import WaitingWorkload
 
 REASONS_SHOWN = 4
@@ -52,6 +55,25 @@ REASONS: Mapping[str, tuple[str, str]] = {
     "no-nodes": ("No nodes", "bad"),
     "other-scheduler": ("Other scheduler", "info"),
     "resource-claims": ("Resource claims", "info"),
+    "quota": ("Quota", "info"),
+    "queue-stopped": ("Queue stopped", "bad"),
+    "flavor": ("No such flavor", "bad"),
+    "behind-others": ("Behind others", "info"),
+    "queue-missing": ("No such queue", "bad"),
+    "queue-held": ("Held in its queue", "info"),
+    "not-admitted": ("Not admitted yet", "info"),
+}
+NEVER: Mapping[str, str] = {
+    "too-large": "Larger than a node",
+    "gang-too-large": "Gang larger than the cluster",
+    "no-such-model": "No such model",
+    "no-such-profile": "No such MIG profile",
+    "link": "No such link",
+    "gpu-memory": "GPU memory",
+    "cpu": "CPU",
+    "memory": "Memory",
+    "taint": "Taint on all",
+    "volume": "Volume out of reach",
 }
 
 
@@ -59,9 +81,10 @@ REASONS: Mapping[str, tuple[str, str]] = {
 class QueueLine:
     """waiting: those that are alike as one, with the pods of all; first: the first of them as it is,
     which a plan or a simulation is about. keys: of each.
+    place: in the queue. start: None where it came since starts were looked for.
     rejections: how many nodes say no for which reason; a node may have several."""
 
-    position: int
+    place: Place
     waiting: WaitingWorkload
     shape: str
     seconds: float
@@ -72,11 +95,30 @@ class QueueLine:
     more_reasons: int
     first: WaitingWorkload
     keys: tuple[str, ...]
+    start: ExpectedStart | None
 
     @property
     def alike(self) -> int:
         """How many pods of one owner this line tells of that each wait by themselves."""
         return len(self.keys)
+
+    @property
+    def position(self) -> int | None:
+        return self.place.position
+
+    @property
+    def anchor(self) -> str:
+        """An id for its part of the page that stays open while the page is fetched anew."""
+        return f"more-{hashlib.sha256(self.waiting.key.encode()).hexdigest()[:12]}"
+
+    @property
+    def start_words(self) -> str:
+        """ "in 12 min", "in 2 h at the latest", "now", or "not known"."""
+        if self.start is None or self.start.ready_at is None:
+            return "never" if self.waiting.never else "not known"
+        ahead = -(seconds_since(self.start.ready_at) or 0.0)
+        latest = " at the latest" if self.start.is_latest else ""
+        return f"in {rough_duration(ahead)}{latest}" if ahead >= 60 else "within a minute"
 
     @property
     def model(self) -> str:
@@ -93,16 +135,20 @@ class QueueLine:
         return Goal.MIG if is_mig and can_help(self.waiting) else Goal.UNLOCK
 
 
-def describe_waiting(position: int, members: tuple[WaitingWorkload, ...]) -> QueueLine:
+def describe_waiting(
+    members: tuple[WaitingWorkload, ...], place: Place, start: ExpectedStart | None
+) -> QueueLine:
     """members: as `gather_alike` puts them together."""
     waiting = as_one(members)
     # 0: a trace or a bare dump does not say since when.
     seconds = (seconds_since(waiting.since) or 0.0) if waiting.since > 0 else 0.0
     unknown = (waiting.reason_code.replace("-", " ").capitalize(), "warn")
     word, tone = REASONS.get(waiting.reason_code, unknown)
+    if waiting.never:
+        word, tone = f"Never: {NEVER.get(waiting.reason_code, word).lower()}", "bad"
     counts = tuple((count, reason) for reason, count in waiting.node_counts.items())
     return QueueLine(
-        position=position,
+        place=place,
         waiting=waiting,
         shape=shape_of(waiting),
         seconds=seconds,
@@ -113,4 +159,5 @@ def describe_waiting(position: int, members: tuple[WaitingWorkload, ...]) -> Que
         more_reasons=max(0, len(counts) - REASONS_SHOWN),
         first=members[0],
         keys=tuple(one.key for one in members),
+        start=start,
     )

@@ -15,9 +15,12 @@ from apps.dashboard.reading.look import look_at
 from apps.dashboard.reading.measures import read_measures
 from apps.dashboard.reading.nodes import NodeView
 from apps.dashboard.reading.plain import cell_text
+from apps.dashboard.reading.queue import QueueLine, describe_waiting
+from apps.dashboard.reading.queue_wishes import Wishes
 from apps.dashboard.views.shell import page
 from apps.fragmentation import queries as fragmentation
 from apps.pending import queries as pending
+from apps.pending.starts import expected_starts
 from apps.pending.unblocking import known_sentence
 
 
@@ -83,27 +86,47 @@ def _grid_row(view: NodeView) -> dict[str, Any]:
 
 
 def _queue_rows(request: HttpRequest, cluster: str) -> tuple[Cluster, Snapshot, list[dict[str, Any]]]:
+    """A row for each workload, chosen and sorted as the page is; alike ones are not put together."""
     place, row = newest(request, cluster)
-    waiting = pending.waiting_workloads(clusters.open_snapshot(row))
-    rows = [
-        {
-            "position": position,
-            "workload": one.key,
-            "namespace": one.namespace,
-            "pods": len(one.pods),
-            "gpus_per_pod": one.gpus_per_pod,
-            "link": one.link,
-            "mig_instances_per_pod": " ".join(f"{number}x{name}" for name, number in one.profiles.items()),
-            "queue": one.queue,
-            "priority": one.priority,
-            "waiting_since_epoch_seconds": one.since,
-            "reason": one.reason_code,
-            "sentence": one.sentence,
-            "unblocking": known_sentence(place, one),
-        }
-        for position, one in enumerate(waiting, 1)
+    picture = clusters.open_snapshot(row)
+    places, starts = pending.places(picture), expected_starts(place, picture)
+    lines = [
+        describe_waiting((one,), places[one.key], starts.get(one.key))
+        for one in pending.queue_in_order(picture)
     ]
-    return place, row, rows
+    return place, row, [_queue_row(place, line) for line in Wishes.read(request).choose(lines)]
+
+
+def _queue_row(cluster: Cluster, line: QueueLine) -> dict[str, Any]:
+    one, place, start = line.waiting, line.place, line.start
+    return {
+        "position": place.position,
+        "scheduler": place.scheduler,
+        "scheduler_position": place.scheduler_position,
+        "workload": one.key,
+        "namespace": one.namespace,
+        "tenant": place.tenant,
+        "tenant_share": round(place.share, 4),
+        "weight": place.weight,
+        "pods": len(one.pods),
+        "gpus_per_pod": one.gpus_per_pod,
+        "link": one.link,
+        "mig_instances_per_pod": " ".join(f"{number}x{name}" for name, number in one.profiles.items()),
+        "queue": one.queue,
+        "priority": one.priority,
+        "waiting_since_epoch_seconds": one.since,
+        "wait_seconds": round(line.seconds),
+        "reason": one.reason_code,
+        "can_never_run": one.never,
+        "sentence": one.sentence,
+        "unblocking": known_sentence(cluster, one),
+        "expected_start_epoch_seconds": start.placed_at if start else None,
+        "expected_ready_epoch_seconds": start.ready_at if start else None,
+        "expected_start_words": start.words if start else "",
+        "position_words": place.words,
+        "scheduler_message": one.saying.message,
+        "scheduler_difference": one.differs,
+    }
 
 
 def csv_file(name: str, rows: Sequence[dict[str, Any]]) -> HttpResponse:

@@ -17,12 +17,14 @@ from apps.dashboard.reading.alike import gather_alike
 from apps.dashboard.reading.callout import open_plan_with_goal, open_plans
 from apps.dashboard.reading.problems import tell_problems
 from apps.dashboard.reading.queue import QueueLine, describe_waiting
+from apps.dashboard.reading.queue_wishes import SORTS, WAITS, Wishes, list_reasons
 from apps.dashboard.reading.quotas import draw_quotas
 from apps.dashboard.reading.what_if import draw_line, read_answer
 from apps.dashboard.reading.words import plural
 from apps.dashboard.views.shell import MISSED, page, show
 from apps.pending import asking
 from apps.pending import queries as pending
+from apps.pending.starts import expected_starts
 from apps.pending.unblocking import (
     MOST_ASKED,
     find_unblocking,
@@ -37,33 +39,6 @@ from apps.plans.models import Plan
 LIVE_ON = f"sse:snapshot throttle:1s, sse:plan throttle:1s, {MISSED}, every 30s"
 LENGTH = 200
 NODES_SHOWN = 6
-WAITS = {"0": "any time", "300": "5 min", "3600": "1 h", "86400": "1 day"}
-
-
-@dataclass(frozen=True, slots=True)
-class Wishes:
-    """simulate: key of the workload whose simulation is open, "" for none."""
-
-    reason: str
-    find: str
-    longer: int
-    simulate: str
-
-    @classmethod
-    def read(cls, request: HttpRequest) -> Wishes:
-        longer = request.GET.get("longer", "0")
-        return cls(
-            reason=request.GET.get("reason", "")[:60],
-            find=request.GET.get("find", "")[:120],
-            longer=int(longer) if longer in WAITS else 0,
-            simulate=request.GET.get("simulate", "")[:400],
-        )
-
-    @property
-    def query(self) -> str:
-        """The address of the same choice, without the simulation."""
-        chosen = {"reason": self.reason, "find": self.find, "longer": str(self.longer or "")}
-        return urlencode({name: value for name, value in chosen.items() if value})
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +58,9 @@ def queue(request: HttpRequest, cluster: str) -> HttpResponse:
     place = clusters.cluster_for(request.user, cluster)
     row = clusters.latest_snapshot(place)
     picture = clusters.open_snapshot(row) if row is not None else None
-    waiting = pending.waiting_workloads(picture) if picture is not None else ()
-    lines = [describe_waiting(position, alike) for position, alike in enumerate(gather_alike(waiting), 1)]
+    lines = _lines(place, picture) if picture is not None else []
     wishes = Wishes.read(request)
-    found = _filter(lines, wishes)
+    found = wishes.choose(lines)
     return show(
         request,
         "queue",
@@ -100,13 +74,24 @@ def queue(request: HttpRequest, cluster: str) -> HttpResponse:
             "hidden": max(0, len(found) - LENGTH),
             "summary": _summary(lines),
             "all_count": len(lines),
-            "reasons": sorted({(line.waiting.reason_code, line.reason) for line in lines}),
+            "reasons": list_reasons(lines),
+            "tenants": sorted({line.place.tenant for line in lines}),
             "waits": WAITS,
+            "sorts": SORTS,
             "wishes": wishes,
             "problems": tell_problems(place),
             "quotas": draw_quotas(pending.queue_states(picture)) if picture is not None else None,
         },
     )
+
+
+def _lines(place: Cluster, picture: Picture) -> list[QueueLine]:
+    """In the fair order."""
+    places, starts = pending.places(picture), expected_starts(place, picture)
+    return [
+        describe_waiting(alike, places[alike[0].key], starts.get(alike[0].key))
+        for alike in gather_alike(pending.queue_in_order(picture))
+    ]
 
 
 def _rows(
@@ -160,22 +145,6 @@ def unblocking(request: HttpRequest, cluster: str) -> HttpResponse:
     return render(request, "pages/queue_unblocking.html", {"told": told, "cluster": place, "key": key})
 
 
-def _filter(lines: Sequence[QueueLine], wishes: Wishes) -> list[QueueLine]:
-    wanted = wishes.find.strip().lower()
-    return [
-        line
-        for line in lines
-        if (not wishes.reason or line.waiting.reason_code == wishes.reason)
-        and line.seconds >= wishes.longer
-        and wanted in _haystack(line)
-    ]
-
-
-def _haystack(line: QueueLine) -> str:
-    waiting = line.waiting
-    return f"{' '.join(line.keys)} {waiting.display} {waiting.queue} {line.reason}".lower()
-
-
 def _summary(lines: Sequence[QueueLine]) -> str:
     gpus: Any = sum(line.waiting.gpus for line in lines)
     oldest = max(lines, key=lambda line: line.seconds, default=None)
@@ -185,4 +154,6 @@ def _summary(lines: Sequence[QueueLine]) -> str:
     wanted = [plural(gpus, "GPU")] if gpus or not instances else []
     wanted += [plural(instances, "MIG instance")] if instances else []
     head = f"{plural(len(lines), 'workload')} pending"
-    return f"{head} · {' and '.join(wanted)} wanted · oldest {oldest.wait}"
+    never = sum(line.waiting.never for line in lines)
+    ends = f" · {never} can never run here" if never else ""
+    return f"{head} · {' and '.join(wanted)} wanted · oldest {oldest.wait}{ends}"
