@@ -155,9 +155,10 @@ class _Replay:
         unknown = sum(guest.uid not in self.ends for guest in holding)
         if not unknown:
             return "not known, because even all known ends make no room for it: it takes moves"
+        first = "those before it take the room that is free now, and " if one.reason_code == "fits" else ""
         where = "the node" if len(reach) == 1 else f"the {len(reach)} nodes"
         return (
-            f"not known, because of {count(len(holding), 'pod')} on {where} that it may use "
+            f"not known, because {first}of {count(len(holding), 'pod')} on {where} that it may use "
             f"the end of {unknown} is not known"
         )
 

@@ -230,7 +230,7 @@ def test_each_line_has_its_place_its_start_and_the_schedulers_own_words(viewer, 
     assert "2 workloads pending" in page
     assert "1 can never run here" in page
     assert page.index("ocr-svc") < page.index("l7 default")
-    assert "Never: larger than a node" in page
+    assert "Never: too large" in page
     assert "No node has 8 GPUs; the largest has 4." in page
     assert "Place: no place: it can never run here." in page
     assert "Place: priority 5, " in page

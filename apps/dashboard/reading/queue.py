@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from django.utils import timezone
+
 from apps.dashboard.reading.alike import as_one
 from apps.dashboard.reading.callout import shape_of
 from apps.dashboard.reading.times import duration, rough_duration, seconds_since
@@ -64,8 +66,8 @@ REASONS: Mapping[str, tuple[str, str]] = {
     "not-admitted": ("Not admitted yet", "info"),
 }
 NEVER: Mapping[str, str] = {
-    "too-large": "Larger than a node",
-    "gang-too-large": "Gang larger than the cluster",
+    "too-large": "Too large",
+    "gang-too-large": "Gang too large",
     "no-such-model": "No such model",
     "no-such-profile": "No such MIG profile",
     "link": "No such link",
@@ -116,7 +118,7 @@ class QueueLine:
         """ "in 12 min", "in 2 h at the latest", "now", or "not known"."""
         if self.start is None or self.start.ready_at is None:
             return "never" if self.waiting.never else "not known"
-        ahead = -(seconds_since(self.start.ready_at) or 0.0)
+        ahead = self.start.ready_at - timezone.now().timestamp()
         latest = " at the latest" if self.start.is_latest else ""
         return f"in {rough_duration(ahead)}{latest}" if ahead >= 60 else "within a minute"
 
