@@ -57,13 +57,6 @@ REASONS: Mapping[str, tuple[str, str]] = {
     "no-nodes": ("No nodes", "bad"),
     "other-scheduler": ("Other scheduler", "info"),
     "resource-claims": ("Resource claims", "info"),
-    "quota": ("Quota", "info"),
-    "queue-stopped": ("Queue stopped", "bad"),
-    "flavor": ("No such flavor", "bad"),
-    "behind-others": ("Behind others", "info"),
-    "queue-missing": ("No such queue", "bad"),
-    "queue-held": ("Held in its queue", "info"),
-    "not-admitted": ("Not admitted yet", "info"),
 }
 NEVER: Mapping[str, str] = {
     "too-large": "Too large",
