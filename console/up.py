@@ -76,6 +76,8 @@ class Console:
         self._start_steering()
         if api:
             self._start_watchdog(api, kubeconfig)
+        if self.options.extender:
+            self._start_extender()
         say("Starting web, worker, beat and watcher ...")
         url = self._start_console(web_port)
         self._finish_connecting()
@@ -123,6 +125,8 @@ class Console:
             urls[variable] = os.environ.get(variable) or self.servers[-1].url
         settings = self.place.environment(database_url=urls["DATABASE_URL"], redis_url=urls["REDIS_URL"])
         settings["STEERING_URL"] = f"https://127.0.0.1:{free_port()}"
+        if self.options.extender:
+            settings["EXTENDER_URL"] = f"http://127.0.0.1:{free_port()}"
         settings["SIMULATED_CLUSTER_TOKEN"] = self.place.kept_secret("SIMULATED_TOKEN")
         settings["STEERING_CA_FILE"] = str(self._certificates / "ca.crt")
         self.environment = {**os.environ, **settings}
@@ -183,6 +187,8 @@ class Console:
                 "--load",
                 str(self.options.load),
             ]
+        if self.options.extender:
+            what += ["--scheduler-config", str(self._write_scheduler_config())]
         child = self._start(
             "simulated-cluster",
             *("manage.py", "simulate_cluster", "--port", str(port), "--kubeconfig", str(kubeconfig)),
@@ -203,6 +209,28 @@ class Console:
             "approver_username": "approver",
             "approver_password": kept["approver"],
         }
+
+    def _write_scheduler_config(self) -> Path:
+        """What the page Placement shows, for a caller on this machine, who needs no secret in the address.
+        Until the extender runs the scheduler goes on alone."""
+        extender = {
+            "urlPrefix": self.environment["EXTENDER_URL"],
+            **{f"{verb}Verb": verb for verb in ("filter", "prioritize", "preempt")},
+            "weight": 10,
+            "nodeCacheCapable": True,
+            "ignorable": True,
+            "httpTimeout": "1s",
+            "managedResources": [{"name": "nvidia.com/gpu"}],
+        }
+        kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+        path = self.place.folder / "scheduler.yaml"
+        path.write_text(yaml.safe_dump({**kind, "extenders": [extender]}, sort_keys=False))
+        return path
+
+    def _start_extender(self) -> None:
+        cluster = OWN if self.options.kubeconfig else SIMULATED
+        listen = self.environment["EXTENDER_URL"].partition("//")[2]
+        self._start("extender", "manage.py", "serve_extender", "--cluster", cluster, "--listen", listen)
 
     def _start_steering(self) -> None:
         folder = self._certificates
@@ -336,6 +364,11 @@ def read_options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--nodes", default="", help="node list CSV instead of a scene")
     parser.add_argument("--pods", default="", help="pod list CSV, with --nodes")
     parser.add_argument("--load", type=float, default=0.85, help="share of the GPUs to fill, with --nodes")
+    parser.add_argument(
+        "--extender",
+        action="store_true",
+        help="serve the scheduler extender; the simulated scheduler asks it",
+    )
     parser.add_argument("--time-scale", type=float, default=1.0, help="how much faster the cluster lives")
     options = parser.parse_args(arguments)
     for name in ("kubeconfig", "nodes", "pods"):

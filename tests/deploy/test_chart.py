@@ -20,9 +20,19 @@ def test_the_chart_runs_what_compose_runs(tmp_path):
         assert not missing, f"{name}: the chart never says {missing}"
 
 
+def test_the_chart_runs_an_extender_as_compose_does_for_each_cluster_that_wants_one(tmp_path):
+    given = {"SECRET_KEY": "x", "POSTGRES_PASSWORD": "y", "EXTENDER_CLUSTER": "east"}
+    command = read_composition(tmp_path, "extender", **given)["services"]["extender"]["command"]
+    text = (CHART / "templates" / "deployments.yaml").read_text()
+    for word in command:
+        told = word.replace("/steering/extender/", "/extender/")
+        assert word == "east" or f'"{told}"' in text, f"the chart never says {told}"
+    assert "range .Values.extender.clusters" in text
+
+
 def test_each_part_has_resources_of_its_own():
     values = yaml.safe_load((CHART / "values.yaml").read_text())
-    assert set(values["resources"]) == set(PARTS)
+    assert set(values["resources"]) == {*PARTS, "extender"}
     assert all({"requests", "limits"} <= set(each) for each in values["resources"].values())
 
 

@@ -57,8 +57,10 @@ class Command(BaseCommand):
                 "secret: give --cert and --key, or listen on 127.0.0.1",
                 returncode=2,
             )
+        # Who is told apart by a certificate, or is on this machine, needs no secret in the address.
+        is_open = bool(options["client_ca"]) or host in LOOPBACK
         try:
-            app = make_kept_extender(cluster, _fixed(options), is_open=bool(options["client_ca"]))
+            app = make_kept_extender(cluster, _fixed(options), is_open=is_open)
         except ClusterError as error:
             raise CommandError(str(error), returncode=2) from None
         where = f"{'https' if tls else 'http'}://{host}:{port}"

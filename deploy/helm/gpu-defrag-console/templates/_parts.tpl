@@ -23,6 +23,14 @@ https://{{ include "console.name" . }}-steering.{{ .Release.Namespace }}.svc:844
 {{- end -}}
 {{- end -}}
 
+{{- define "console.extenderUrl" -}}
+{{- if .Values.extender.url -}}
+{{ .Values.extender.url }}
+{{- else -}}
+https://{{ include "console.name" . }}-extender-{cluster}.{{ .Release.Namespace }}.svc:8444
+{{- end -}}
+{{- end -}}
+
 {{- define "console.environment" -}}
 {{- $secret := required "secret.name: name the Secret that holds SECRET_KEY, DATABASE_URL and REDIS_URL" .Values.secret.name -}}
 {{- range tuple "SECRET_KEY" "DATABASE_URL" "REDIS_URL" }}
@@ -46,6 +54,12 @@ https://{{ include "console.name" . }}-steering.{{ .Release.Namespace }}.svc:844
   value: {{ include "console.steeringUrl" . | quote }}
 - name: STEERING_CA_FILE
   value: /steering/ca.crt
+{{- end }}
+{{- if .Values.extender.clusters }}
+- name: EXTENDER_URL
+  value: {{ include "console.extenderUrl" . | quote }}
+- name: EXTENDER_CA_FILE
+  value: /extender/ca.crt
 {{- end }}
 {{- range $name, $value := .Values.environment }}
 - name: {{ $name }}
@@ -95,6 +109,9 @@ containers:
 {{- if $root.Values.steering.enabled }}
       - {name: steering, mountPath: /steering, readOnly: true}
 {{- end }}
+{{- if $root.Values.extender.clusters }}
+      - {name: extender, mountPath: /extender, readOnly: true}
+{{- end }}
 volumes:
   - name: scratch
     emptyDir: {}
@@ -102,5 +119,10 @@ volumes:
   - name: steering
     secret:
       secretName: {{ required "steering.tlsSecret: name a TLS Secret with tls.crt, tls.key and ca.crt, or set steering.enabled to false" $root.Values.steering.tlsSecret }}
+{{- end }}
+{{- if $root.Values.extender.clusters }}
+  - name: extender
+    secret:
+      secretName: {{ required "extender.tlsSecret: name a TLS Secret with tls.crt, tls.key and ca.crt, or leave extender.clusters empty" $root.Values.extender.tlsSecret }}
 {{- end }}
 {{- end -}}
