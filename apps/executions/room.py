@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from apps.executions.context import Context
+from apps.executions.decisions import Decision, stop
 from apps.executions.flow import is_finished
 from apps.executions.models import Step
 from apps.executions.objects import Json
@@ -31,6 +32,18 @@ def look_at_room(
     is_opened_later: our own cordon on it goes before the move begins. away: what other moves will ask for
     there (`promised_by_taint`)."""
     return _why_no_room(context, [params], is_opened_later, away)
+
+
+def decide_without_target(context: Context, params: Mapping[str, Any]) -> Decision | None:
+    """A stop where the target is gone, which no waiting brings back. None while it is there."""
+    node = context.gateway.get_object(NODES, params["target"])
+    if node is not None and uid(node) == params["target_uid"]:
+        return None
+    return stop(
+        f"Target {params['target']} is gone or was made anew since the plan was approved.",
+        f"Cancel and ask for a new plan; {params['pod']} was not evicted.",
+        cause="node-gone",
+    )
 
 
 def promised_by_taint(context: Context, step: Step) -> list[Json]:

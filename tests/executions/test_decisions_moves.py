@@ -12,7 +12,7 @@ from apps.executions.models import Steering
 from apps.executions.names import CHECKPOINT, CHECKPOINT_DONE, CHECKPOINT_REQUESTED, GATE, HOSTNAME
 from apps.executions.objects import hold_pod, pin_and_ungate, steering_webhook
 from apps.executions.replacements import Found, find_replacement
-from apps.executions.room import look_at_all_rooms, look_at_room
+from apps.executions.room import decide_without_target, look_at_all_rooms, look_at_room
 from apps.executions.spare import why_no_room
 from apps.executions.standing import is_still_awaited
 from apps.executions.states import StepKind
@@ -147,6 +147,20 @@ def test_an_eviction_is_sent_when_everything_stands_and_remembers_the_siblings()
 def test_nothing_is_evicted_while_a_precondition_fails(changes, expected):
     decision = decide_eviction(**changes)
     assert (decision.effect or decision.verdict) == expected
+
+
+@pytest.mark.parametrize("found", [None, node("node-b", uid="another")])
+def test_a_target_that_is_gone_is_told_as_gone_and_not_waited_for(found):
+    context = SimpleNamespace(gateway=SimpleNamespace(get_object=lambda *args: found))
+    gone = decide_without_target(context, PARAMS)
+    assert (gone.verdict, gone.cause) == (Verdict.STOP, "node-gone")
+    assert "Target node-b is gone or was made anew" in gone.reason
+    waits = {"no_room": "the target node is gone or was made anew", "is_kept": False}
+    assert decide_eviction(**waits, no_target=gone) is gone
+    held = hold_target.Facts(HoldFacts(None, "7"), no_target=gone)
+    assert hold_target.decide(step(StepKind.HOLD_TARGET), held, late=False) is gone
+    there = SimpleNamespace(gateway=SimpleNamespace(get_object=lambda *args: node("node-b")))
+    assert decide_without_target(there, PARAMS) is None
 
 
 @pytest.mark.parametrize("gone", [None, pod(uid="another"), pod(on="node-a", leaving=True)])

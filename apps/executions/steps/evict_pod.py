@@ -25,7 +25,7 @@ from apps.executions.holds import (
 )
 from apps.executions.models import Steering, Step
 from apps.executions.objects import keeps_out, ungate
-from apps.executions.room import look_at_all_rooms, look_at_room, promised_by_taint
+from apps.executions.room import decide_without_target, look_at_all_rooms, look_at_room, promised_by_taint
 from apps.executions.sharing import find_gated, find_stolen, steered_since
 from apps.executions.sightings import is_finished, is_leaving, name, owner_uid, uid
 from apps.executions.states import StepKind
@@ -45,7 +45,8 @@ class Facts:
     no_gate: what is wrong with what steers the replacement, "" if nothing.
     steered_for: seconds since the gate went into force. strangers: the owner's new pods that the gate caught
     before there was anything to replace. taken: a steering whose one admission such a pod took, None.
-    is_kept: the taint that keeps the target stands, where it is kept so; hold is None then."""
+    is_kept: the taint that keeps the target stands, where it is kept so; hold is None then.
+    no_target: what to do where the target is gone, None while it is there."""
 
     pod: Json | None
     hold: HoldFacts | None = None
@@ -58,6 +59,7 @@ class Facts:
     strangers: tuple[Json, ...] = ()
     taken: Steering | None = None
     is_kept: bool = True
+    no_target: Decision | None = None
 
 
 def observe(context: Context, step: Step) -> Facts:
@@ -82,6 +84,7 @@ def observe(context: Context, step: Step) -> Facts:
         find_gated(context, step, pods),
         find_stolen(context, step),
         not kept or (target is not None and keeps_out(target, kept)),
+        decide_without_target(context, params),
     )
 
 
@@ -138,6 +141,8 @@ def _decide_against(step: Step, facts: Facts) -> Decision | None:
             "Find out who did that. Cancel and ask for a new plan; this pod was not evicted.",
             cause="steering-gone",
         )
+    if facts.no_target is not None:
+        return facts.no_target
     if not facts.is_kept:
         target, taint = step.params["target"], f"{names.HELD}={step.params['taint']}:NoSchedule"
         return stop(

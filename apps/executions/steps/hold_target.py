@@ -21,26 +21,33 @@ from apps.executions.holds import (
     tell_strange_hold,
 )
 from apps.executions.models import Step
-from apps.executions.room import look_at_room
+from apps.executions.room import decide_without_target, look_at_room
 from apps.executions.sightings import is_leaving
 
 
 @dataclass(frozen=True)
 class Facts:
     """no_room: why the target could not take the pod beside all others, "" if it can; looked at once the hold
-    stands, which is not counted itself."""
+    stands, which is not counted itself. no_target: what to do where the target is gone, None while it is."""
 
     hold: HoldFacts
     no_room: str = ""
+    no_target: Decision | None = None
 
 
 def observe(context: Context, step: Step) -> Facts:
     hold = look_at_hold(context, step.params)
     is_there = hold.is_ours and repair_hold(hold, step.params) is None
-    return Facts(hold, look_at_room(context, step.params, is_opened_later=True) if is_there else "")
+    return Facts(
+        hold,
+        look_at_room(context, step.params, is_opened_later=True) if is_there else "",
+        decide_without_target(context, step.params),
+    )
 
 
 def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
+    if facts.no_target is not None:
+        return facts.no_target
     repair = repair_hold(facts.hold, step.params)
     if repair is not None:
         return repair
