@@ -180,10 +180,13 @@ def _pause(lease: Lease, execution: Execution, ban: Ban) -> None:
     words = f"{ban.short[:1].upper()}{ban.short[1:]}."
     deadline = execution.deadline_at
     if ban.ends_by_itself and deadline is not None and (ban.until is None or ban.until > deadline):
-        words += (
-            f" Its own deadline, {deadline:%Y-%m-%d %H:%M} UTC, comes first: it is cancelled then and gives "
-            "everything back."
-        )
+        own = f"its own deadline, {deadline:%Y-%m-%d %H:%M} UTC"
+        if ban.until is None:
+            words += f" If that lasts until {own}, it is cancelled then and gives everything back."
+        else:
+            words += (
+                f" {own[:1].upper()}{own[1:]}, comes first: it is cancelled then and gives everything back."
+            )
     ledger.move_execution(
         lease, State.PAUSED, words, is_frozen=ban.ends_by_itself, cause=CAUSES_OF_BANS[ban.kind]
     )

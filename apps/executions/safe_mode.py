@@ -246,7 +246,11 @@ def _halt(execution: Execution, actor: Any) -> None:
         words = f"Nothing was touched, as far as this database knows. {why}. "
         words += tell_outlook(execution, is_touched=False)
         ledger.change_state(execution, ExecutionState.FAILED, words, actor=actor, now=now, cause=OLD)
-    elif execution.state == ExecutionState.RUNNING or execution.is_frozen:
+    elif execution.state == ExecutionState.RUNNING or execution.is_frozen or _is_paused_for_it(execution):
         words = f"{why}: look at it, then resume or cancel."
         facts = {"cause": OLD, "is_frozen": False}
         ledger.change_state(execution, ExecutionState.PAUSED, words, actor=actor, now=now, **facts)
+
+
+def _is_paused_for_it(execution: Execution) -> bool:
+    return execution.state == ExecutionState.PAUSED and execution.cause == OLD

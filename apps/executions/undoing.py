@@ -164,12 +164,21 @@ def end_stopped(lease: Lease, execution: Execution, steps: Sequence[Step]) -> No
 
 
 def tell_left(steps: Sequence[Step]) -> str:
-    """What an ended execution leaves in the cluster because others took our name off it; "" for nothing."""
-    found = [str(step.observed.get("seen", {}).get("left", "")) for step in steps]
-    words = list(dict.fromkeys(one for one in found if one))
-    return (
-        f" Left, because it may be somebody else's: {'; '.join(words)}. See to it by hand." if words else ""
-    )
+    """What an ended execution leaves in the cluster because others took our name off it, or because it landed
+    nobody any more; "" for nothing."""
+    words, pinned = _told(steps, "left"), _told(steps, "pinned")
+    told = f" Left, because it may be somebody else's: {words}. See to it by hand." if words else ""
+    if pinned:
+        told += (
+            f" Pinned and without a node when this ended: {pinned}. Where one finds no room there, delete "
+            "it: its owner makes a free one."
+        )
+    return told
+
+
+def _told(steps: Sequence[Step], what: str) -> str:
+    found = [str(step.observed.get("seen", {}).get(what, "")) for step in steps]
+    return "; ".join(dict.fromkeys(one for one in found if one))
 
 
 def _keeps_layout(step: Step) -> bool:

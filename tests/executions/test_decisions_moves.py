@@ -17,6 +17,7 @@ from apps.executions.spare import why_no_room
 from apps.executions.standing import is_still_awaited
 from apps.executions.states import StepKind
 from apps.executions.steps import await_replacement, checkpoint, evict_pod, hold_target, release
+from apps.executions.undoing import tell_left
 from tests.executions.things import PARAMS, hold, node, pod, step
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -394,6 +395,25 @@ def test_what_is_left_of_a_move_goes_in_a_fixed_order():
         Verdict.DONE,
         Verdict.DONE,
     ]
+
+
+def test_a_replacement_that_is_pinned_and_has_no_node_is_told_when_it_is_stopped():
+    """Nobody lands it any more, and where the target is gone or full it would wait for ever."""
+    mine = {"steering": "steer-7-1", "spec": {"nodeSelector": {HOSTNAME: "node-b"}}}
+    pods = [
+        pod("waits", **mine),
+        pod("bound", on="node-b", **mine),
+        pod("gone", leaving=True, **mine),
+        pod("free", steering="steer-7-1"),
+        pod("theirs", spec=mine["spec"]),
+    ]
+    (waiting,) = release.find_pinned(pods, {"steer-7-1"})
+    facts = release.Facts(None, None, None, pinned=(f"ml/{waiting['metadata']['name']} to node-b",))
+    decision = release.decide_undo(step(StepKind.STEER), facts)
+    assert (decision.verdict, decision.seen) == (Verdict.DONE, {"pinned": "ml/waits to node-b"})
+    told = tell_left([step(StepKind.STEER, seen=decision.seen), step(StepKind.STEER, seen=decision.seen)])
+    assert told.count("ml/waits to node-b") == 1
+    assert "delete it: its owner makes a free one" in told
 
 
 def decide_checkpoint(found, *, seen=None, late=False):

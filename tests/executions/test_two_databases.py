@@ -154,6 +154,8 @@ def test_nothing_that_ran_goes_on_by_itself_when_safe_mode_is_left(stage, monkey
     assert leave(State.RUNNING) == (State.PAUSED, "database-old", False)
     assert leave(State.PAUSED, is_frozen=True, cause="freeze-window") == (State.PAUSED, "database-old", False)
     assert "look at it, then resume or cancel" in execution.state_reason
+    assert leave(State.PAUSED, state_reason="Paused by safe mode", cause="database-old")[0] == State.PAUSED
+    assert execution.state_reason.startswith("Safe mode was left")
     assert leave(State.CANCELLING)[0] == State.CANCELLING, "what gives back goes on"
 
     look_around = safe_mode.look_around

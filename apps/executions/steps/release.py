@@ -8,6 +8,7 @@ The other use of this kind, taking our cordon off a freed node at the end, is `r
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,8 +19,8 @@ from apps.executions.decisions import Decision, act, done, wait, wait_until_gone
 from apps.executions.holds import delete_hold, tell_strange_hold
 from apps.executions.models import Steering, Step
 from apps.executions.objects import ungate
-from apps.executions.sharing import find_gated, is_needed_by_others
-from apps.executions.sightings import is_leaving, label, name, uid
+from apps.executions.sharing import find_gated, is_needed_by_others, marks_of
+from apps.executions.sightings import is_finished, is_gated, is_leaving, label, migration, name, node_of, uid
 from apps.executions.states import StepKind, StepState
 from apps.executions.steering_forms import Form, form_of
 from apps.kube.gateway import PODS, STEERINGS, WEBHOOKS
@@ -35,7 +36,7 @@ class Facts:
     configuration: None also while other moves are steered by it. gated: pods of this move that still wait
     behind our gate. closed_for: seconds since the row closed. has_landed: the one admission is known to have
     become the replacement: no other can follow. left: what has a name of this move and does not carry our
-    label, so that it stays."""
+    label, so that it stays. pinned: its replacements that have no node yet and may go to the target alone."""
 
     configuration: Json | None
     steering: Steering | None
@@ -44,6 +45,7 @@ class Facts:
     closed_for: float = 0.0
     has_landed: bool = False
     left: tuple[str, ...] = ()
+    pinned: tuple[str, ...] = ()
 
 
 def observe(context: Context, step: Step) -> Facts:
@@ -66,7 +68,17 @@ def observe(context: Context, step: Step) -> Facts:
     awaited = context.of_move(step.move, StepKind.AWAIT_REPLACEMENT)
     is_single = form_of(params) == Form.WEBHOOK
     has_landed = is_single and awaited is not None and awaited.state == StepState.VERIFIED
-    return Facts(configuration, steering, hold, gated, closed_for, has_landed, left)
+    # While moves go on, another's replacement may carry the same mark and be on its way.
+    waiting = find_pinned(pods, marks_of(context, step)) if step.kind == StepKind.STEER else []
+    pinned = tuple(f"{params['namespace']}/{name(pod)} to {params['target']}" for pod in waiting)
+    return Facts(configuration, steering, hold, gated, closed_for, has_landed, left, pinned)
+
+
+def find_pinned(pods: Iterable[Json], marks: Collection[str]) -> list[Json]:
+    """By us, or by the webhook when they were made."""
+    mine = [pod for pod in pods if migration(pod) in marks and not (is_gated(pod) or node_of(pod))]
+    unbound = [pod for pod in mine if not (is_leaving(pod) or is_finished(pod))]
+    return [pod for pod in unbound if names.HOSTNAME in (pod["spec"].get("nodeSelector") or {})]
 
 
 def steering_of(step: Step) -> Steering | None:
@@ -110,9 +122,11 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
         return act("delete_hold", f"give back the room on {step.params['target']}", hold=facts.hold)
     if facts.steering is not None and facts.closed_for < SETTLE_SECONDS and not facts.has_landed:
         return wait("looking once more for a late gated pod")
+    seen = {"pinned": " and ".join(facts.pinned)} if facts.pinned else {}
     if facts.left:
-        return done("what is left of this move does not carry our label", left=" and ".join(facts.left))
-    return done("nothing of this move is left in the cluster")
+        seen["left"] = " and ".join(facts.left)
+        return done("what is left of this move does not carry our label", **seen)
+    return done("nothing of this move is left in the cluster", **seen)
 
 
 def decide_undo(step: Step, facts: Facts) -> Decision:
