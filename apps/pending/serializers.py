@@ -99,6 +99,7 @@ class WaitingWorkloadSerializer(serializers.Serializer):
     )
     queue = serializers.CharField(help_text="of the queue controller that its pods name; empty without")
     model = serializers.CharField()
+    gpu_wish = serializers.CharField(help_text="what its GPURequest asks of each GPU; empty without one")
     waiting_since = serializers.SerializerMethodField()
     wait_seconds = serializers.SerializerMethodField(help_text="when the snapshot was taken; null: not known")
     priority = serializers.IntegerField()

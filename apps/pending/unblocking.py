@@ -16,6 +16,7 @@ from django.conf import settings
 
 from apps.clusters.models import Cluster, Snapshot
 from apps.pending import asking
+from apps.planner.gpu_wishes import BAD_REQUEST
 from apps.planner.quota import QUEUE_CODES
 from apps.planner.snapshot import Snapshot as Picture
 from apps.planner.unblocking import tell_preemption, tell_unblocking
@@ -30,7 +31,7 @@ REMEMBERED = 256
 MOST_ASKED = 5
 """So many different workloads at the head of the queue are asked about with the queue itself; the rest when
 somebody simulates."""
-NOT_PLANNED = frozenset({"fits", "gated", "gang-incomplete", TOO_LARGE, *QUEUE_CODES})
+NOT_PLANNED = frozenset({"fits", "gated", "gang-incomplete", TOO_LARGE, BAD_REQUEST, *QUEUE_CODES})
 """Reasons that no plan changes: its turn, its gate, its other members, its size, its queue."""
 _lock = threading.Lock()
 _asking = threading.Lock()

@@ -12,6 +12,7 @@ from dataclasses import replace
 from apps.planner.clearing_table import ClearingTable, Deadline
 from apps.planner.costs import DEFAULT_COSTS, CostPolicy
 from apps.planner.free_nodes import choose_free_nodes
+from apps.planner.gpu_wishes import BAD_REQUEST
 from apps.planner.inventory import Pod
 from apps.planner.placement import Board
 from apps.planner.plan import Goal, Plan, Refusal
@@ -231,7 +232,11 @@ def find_obstacle(snapshot: Snapshot, key: str, pods: Sequence[Pod]) -> str:
 
 def _obstacle_of(snapshot: Snapshot, waiting: WaitingWorkload) -> str:
     """What its queue does not admit, or no node could hold if it were empty, needs no search for moves."""
-    if waiting.never or waiting.reason_code == TOO_LARGE or waiting.reason_code in QUEUE_CODES:
+    if (
+        waiting.never
+        or waiting.reason_code == TOO_LARGE
+        or waiting.reason_code in (BAD_REQUEST, *QUEUE_CODES)
+    ):
         return waiting.sentence
     return find_obstacle(snapshot, waiting.key, [snapshot.pods[uid] for uid in waiting.pods])
 

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from apps.planner.affinity import interpod_reasons, uses_neighbours
 from apps.planner.company import TermIndex
+from apps.planner.gpu_wishes import has_memory, is_memory_known, is_model, request_of
 from apps.planner.inventory import LinkClass, Node, NodeTerm, Pod, Tie
 from apps.planner.mig.nodes import MIG_PREFIX
 from apps.planner.movability import DEFAULT_SCHEDULER
@@ -91,7 +92,8 @@ class Fitting:
         key = (self.signature(pod), self._node_kinds[node.name])
         known = self._static.get(key)
         if known is None:
-            known = self._static[key] = tuple(_static_reasons(pod, node))
+            wished = _wish_reasons(self._wish(pod), node)
+            known = self._static[key] = tuple(dict.fromkeys((*_static_reasons(pod, node), *wished)))
         return known
 
     def signature(self, pod: Pod) -> tuple[object, ...]:
@@ -107,8 +109,14 @@ class Fitting:
                 pod.scheduler,
                 Tie.PLANNED_ONLY in pod.ties,
                 bool(pod.claims or pod.claim_wishes),
+                self._wish(pod),
             )
         return known
+
+    def _wish(self, pod: Pod) -> tuple[str, int] | None:
+        """(model, MiB of each GPU) that its GPURequest asks for."""
+        found = request_of(self.snapshot, pod)
+        return (found.model, found.memory_mib or 0) if found is not None else None
 
     def reasons(self, pod: Pod, node: Node) -> tuple[Reason, ...]:
         """Every reason why the pod cannot run there now; none at all when it can."""
@@ -146,6 +154,7 @@ class Fitting:
     def _kind(self, node: Node) -> tuple[object, ...]:
         return (
             node.name if self._by_name else "",
+            (node.model, tuple(gpu.memory_mib for gpu in node.gpus)) if self.snapshot.gpu_requests else "",
             tuple((key, node.labels[key]) for key in self._label_keys if key in node.labels),
             node.taints,
             node.unschedulable,
@@ -220,6 +229,14 @@ def _link_reason(room: Room) -> Reason:
     if not knows_every_link(room.node):
         return Reason.LINK_UNKNOWN
     return Reason.LINK if room.located else Reason.HOLDERS_UNKNOWN
+
+
+def _wish_reasons(wish: tuple[str, int] | None, node: Node) -> Iterable[Reason]:
+    model, memory_mib = wish or ("", 0)
+    if not is_model(node, model) or (memory_mib and not node.gpus):
+        yield Reason.NO_SUCH_GPU
+    elif not has_memory(node, memory_mib):
+        yield Reason.GPU_MEMORY if is_memory_known(node) else Reason.GPU_MEMORY_UNKNOWN
 
 
 def _reasons_anywhere(pod: Pod) -> Iterable[Reason]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from apps.planner.clearing import Clearing, NodeClearing, group_pods
 from apps.planner.clearing_table import Deadline
+from apps.planner.gpu_wishes import request_of
 from apps.planner.inventory import Pod
 from apps.planner.least_moves import least_moves
 from apps.planner.placement import Board
@@ -105,6 +106,9 @@ class PreemptionSearch:
         return node.find(1, most, slack=most)
 
     def _may_give_way(self, guest: Pod, pod: Pod) -> bool:
+        stated = request_of(self.board.snapshot, guest)
+        if stated is not None and stated.preemptible is False:
+            return False
         return guest.priority < pod.priority and self.board.may_leave(guest)
 
     def _weigh(self, pod: Pod, clearing: Clearing) -> _Way | None:

@@ -168,10 +168,11 @@ class QueuedWorkload:
 @dataclass(frozen=True, slots=True)
 class GpuRequest:
     """A request stated by our own kind GPURequest. key: "namespace/name". memory_mib: per GPU, None without.
-    model: "" for any. problem: a sentence where it cannot be honoured, "" if it can."""
+    model: "" for any. preemptible: None where nothing is said. problem: a clause where it cannot be honoured,
+    "" if it can."""
 
     key: str
     memory_mib: int | None = None
     model: str = ""
-    preemptible: bool = False
+    preemptible: bool | None = None
     problem: str = ""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from apps.planner.claims_on_queues import Claims
 from apps.planner.fitting import Fitting
+from apps.planner.gpu_wishes import BAD_REQUEST, request_of, tell_request, why_not_honoured
 from apps.planner.inventory import Pod
 from apps.planner.mig.nodes import asked_profiles
 from apps.planner.never import Never, NeverTable
@@ -35,6 +36,7 @@ class WaitingWorkload:
     first: nodes by kind of reason as kube-scheduler would count them (scheduler_words); saying: what its own
     scheduler said last; differs: where both differ, and why, "" where they agree.
     never: no node of the cluster could run it even if all were empty; then the sentence says why.
+    gpu_wish: what its GPURequest asks of each GPU ("20,000 MiB of A100"), "" without one.
     has_pods: False where a queue has not admitted it and nobody has made its pods: then `pods` are made up,
     one for each that it asks for, and stand in no snapshot. is_for_good: waiting alone changes nothing.
     """
@@ -62,6 +64,7 @@ class WaitingWorkload:
     first: Mapping[str, int] = field(default_factory=dict)
     saying: Saying = NOTHING_SAID
     differs: str = ""
+    gpu_wish: str = ""
     has_pods: bool = True
     is_for_good: bool = False
 
@@ -155,7 +158,7 @@ def _explain(
 ) -> WaitingWorkload:
     pod = max(pods, key=lambda one: rooms.demand(one).gpus)
     demand, saying = rooms.demand(pod), saying_of(pods)
-    told = never or refused
+    told = never or refused or _refuse_request(snapshot, pods)
     why = (told.code, told.sentence) if told else say_why(snapshot, rooms, fitting, key, pods, verdict)
     return WaitingWorkload(
         key=key,
@@ -176,6 +179,7 @@ def _explain(
         model=verdict.models.most_common(1)[0][0] if len(verdict.models) == 1 else "",
         nodes_that_fit=len(verdict.fits),
         queue=queue_of(pod),
+        gpu_wish=tell_request(request_of(snapshot, pod)),
         never=never is not None,
         first=dict(verdict.first),
         saying=saying,
@@ -183,6 +187,11 @@ def _explain(
         profiles=max((asked_profiles(one) for one in pods), key=lambda asked: sum(asked.values())),
         is_for_good=refused is not None and refused.is_for_good,
     )
+
+
+def _refuse_request(snapshot: Snapshot, pods: tuple[Pod, ...]) -> Refused | None:
+    said = next(filter(None, (why_not_honoured(snapshot, pod) for pod in pods)), "")
+    return Refused(BAD_REQUEST, said, is_for_good=True) if said else None
 
 
 def _named_by_its_queue(found: WaitingWorkload, unborn: QueuedWorkload | None) -> WaitingWorkload:

@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 
 from apps.planner.defrag import Deadline, plan_unlock
 from apps.planner.fitting import Fitting
+from apps.planner.gpu_wishes import has_memory, is_model
 from apps.planner.inventory import Gang, LinkClass, Node, Pod, Toleration
 from apps.planner.mig.catalogue import profile_resource
 from apps.planner.mig.nodes import WHOLE_GPU, asked_profiles
 from apps.planner.mig.planning import plan_mig
-from apps.planner.naming import family_of, shown_model
 from apps.planner.plan import Plan
 from apps.planner.rooms import Room, Rooms
 from apps.planner.snapshot import Snapshot
-from apps.planner.whatif_rules import FIXED, LINK_WORDS, RuleVerdict, Wish, has_memory, judge_node
+from apps.planner.whatif_rules import FIXED, LINK_WORDS, RuleVerdict, Wish, judge_node
 from apps.planner.whatif_scores import ScorePart, score_node
 
 NAMESPACE, NAME = "what-if", "what-if"
@@ -140,16 +140,6 @@ def gpu_resource_for(snapshot: Snapshot, model: str) -> str:
     named = [node for node in nodes if is_model(node, model)] or nodes
     found = Counter(node.gpu_resource for node in named)
     return min(found, key=lambda name: (-found[name], name)) if found else "nvidia.com/gpu"
-
-
-def is_model(node: Node, model: str) -> bool:
-    """Whether the node's GPUs are of that model or family; "" is any."""
-    asked = model.lower()
-    return not asked or asked in (
-        node.model.lower(),
-        shown_model(node.model).lower(),
-        family_of(node.model).lower(),
-    )
 
 
 def _pods_of(snapshot: Snapshot, shape: Shape) -> tuple[Pod, ...]:

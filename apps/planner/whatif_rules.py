@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from apps.planner.devices import Source
 from apps.planner.fitting import Fitting, Reason
+from apps.planner.gpu_wishes import has_memory
 from apps.planner.inventory import LinkClass, Node, Pod
 from apps.planner.mig.catalogue import profile_resource
 from apps.planner.mig.nodes import MIG_PREFIX, asked_profiles
@@ -120,12 +121,6 @@ def _wished(node: Node, wish: Wish, is_model: bool) -> Iterator[RuleVerdict]:
         else:
             words = f"Each GPU has {min(known):,} MiB, {wish.memory_mib:,} MiB wanted."
             yield RuleVerdict("gpu-memory", has_memory(node, wish.memory_mib), words)
-
-
-def has_memory(node: Node, memory_mib: int) -> bool:
-    """Whether every GPU of the node is known to have that much; 0 asks nothing."""
-    known = [gpu.memory_mib for gpu in node.gpus if gpu.memory_mib is not None]
-    return not memory_mib or (bool(known) and min(known) >= memory_mib)
 
 
 def _devices(room: Room, demand: Demand, reasons: frozenset[Reason]) -> Iterator[RuleVerdict]:

@@ -157,7 +157,6 @@ OF_OTHER_SCHEDULERS = {
     "scheduling.x-k8s.io/elasticquotas",
     "scheduling.run.ai/queues",
     "scheduling.volcano.sh/queues",
-    "defrag.gpu.internal/gpurequests",
     *(
         f"kueue.x-k8s.io/{one}"
         for one in ["clusterqueues", "cohorts", "localqueues", "resourceflavors", "workloads"]

@@ -11,6 +11,7 @@ from apps.dashboard.reading.nodes import NodeView, gpu_pods
 from apps.dashboard.reading.occupancy import Occupancy, asked_milli
 from apps.dashboard.reading.times import duration, seconds_since
 from apps.dashboard.reading.words import amount, plural, spans
+from apps.planner.gpu_wishes import request_of, tell_request
 from apps.planner.inventory import Node, Pod
 from apps.planner.movability import MovabilityRules
 from apps.planner.naming import shown_model
@@ -57,7 +58,9 @@ def _pod_line(view: NodeView, pod: Pod, mark: Mark | None, rules: MovabilityRule
     reasons = verdict.reasons or _terms(pod, rules)
     if word == "Ignored":
         reasons = reasons[:1]
-    return PodLine(pod, mark, _seats(view, pod), _requests(pod), word, tone, symbol, reasons)
+    wish = tell_request(request_of(rules.snapshot, pod))
+    asked = f"{_requests(pod)} · each GPU: {wish}" if wish else _requests(pod)
+    return PodLine(pod, mark, _seats(view, pod), asked, word, tone, symbol, reasons)
 
 
 def _terms(pod: Pod, rules: MovabilityRules) -> tuple[str, ...]:

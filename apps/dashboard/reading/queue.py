@@ -42,6 +42,7 @@ REASONS: Mapping[str, tuple[str, str]] = {
     "gang-room": ("Gang room", "warn"),
     "gated": ("Gated", "info"),
     "quota": ("Quota", "info"),
+    "gpu-request": ("GPURequest", "bad"),
     "behind-others": ("Behind others", "info"),
     "queue-stopped": ("Queue stopped", "warn"),
     "queue-missing": ("No such queue", "bad"),

@@ -129,6 +129,7 @@ class Translator:
             entrances=facts.entrances,
             flavors=facts.flavors,
             queued=facts.queued,
+            gpu_requests=facts.gpu_requests,
             problems=tuple(said),
         )
 

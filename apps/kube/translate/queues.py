@@ -1,4 +1,4 @@
-"""Queues with quota become the planner's facts, of all controllers together.
+"""Queues with quota, and what is asked beside the pods, become the planner's facts.
 
 KAI's and Volcano's Queues, scheduler-plugins' ElasticQuotas and the ResourceQuotas of namespaces are read
 here, Kueue's objects by `kueue`. Only quotas on devices are kept of a ResourceQuota: what else it bounds is
@@ -17,6 +17,7 @@ from apps.kube.gateway import (
     COHORTS,
     ELASTIC_QUOTAS,
     FLAVORS,
+    GPU_REQUESTS,
     KAI_QUEUES,
     LOCAL_QUEUES,
     QUEUED_WORKLOADS,
@@ -24,6 +25,7 @@ from apps.kube.gateway import (
     VOLCANO_QUEUES,
     Kind,
 )
+from apps.kube.translate.gpu_requests import read_gpu_request
 from apps.kube.translate.kueue import (
     read_cluster_queue,
     read_cohort,
@@ -32,7 +34,7 @@ from apps.kube.translate.kueue import (
     read_queued_workload,
 )
 from apps.kube.translate.values import amount_of, amounts, child, clean, number, whole, whole_or_none
-from apps.planner.queues import Controller, Entrance, Flavor, Queue, QueuedWorkload, Share
+from apps.planner.queues import Controller, Entrance, Flavor, GpuRequest, Queue, QueuedWorkload, Share
 from apps.planner.resources import is_device_resource
 
 KAI_PARTS = {"gpu": ("nvidia.com/gpu", 1.0), "cpu": ("cpu", 1.0), "memory": ("memory", 1e6)}
@@ -53,6 +55,7 @@ class QueueFacts:
     entrances: dict[str, Entrance] = field(default_factory=dict)
     flavors: dict[str, Flavor] = field(default_factory=dict)
     queued: dict[str, QueuedWorkload] = field(default_factory=dict)
+    gpu_requests: dict[str, GpuRequest] = field(default_factory=dict)
 
 
 def read_queue_facts(
@@ -78,6 +81,7 @@ def read_queue_facts(
         entrances=entrances,
         flavors={one.name: one for one in read_all(FLAVORS, "resource flavor", read_flavor)},
         queued={one.key: one for one in read_all(QUEUED_WORKLOADS, "workload", read_queued_workload)},
+        gpu_requests={one.key: one for one in read_all(GPU_REQUESTS, "GPURequest", read_gpu_request)},
     )
 
 

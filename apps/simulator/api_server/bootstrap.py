@@ -52,6 +52,53 @@ POD_GROUP_CRD: dict[str, Any] = {
 }
 
 
+GPU_REQUEST_CRD: dict[str, Any] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "gpurequests.defrag.gpu.internal"},
+    "spec": {
+        "group": "defrag.gpu.internal",
+        "scope": "Namespaced",
+        "names": {
+            "plural": "gpurequests",
+            "singular": "gpurequest",
+            "kind": "GPURequest",
+            "listKind": "GPURequestList",
+            "shortNames": ["gpureq"],
+        },
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "additionalPrinterColumns": [
+                    {"name": "Memory", "type": "integer", "jsonPath": ".spec.gpuMem"},
+                    {"name": "Type", "type": "string", "jsonPath": ".spec.gpuType"},
+                    {"name": "Preemptible", "type": "boolean", "jsonPath": ".spec.preemptible"},
+                ],
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "required": ["spec"],
+                        "properties": {
+                            "spec": {
+                                "type": "object",
+                                "properties": {
+                                    "gpuMem": {"type": "integer", "minimum": 1, "maximum": 1048576},
+                                    "gpuType": {"type": "string", "maxLength": 120},
+                                    "preemptible": {"type": "boolean"},
+                                },
+                            }
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
+"""As deploy/crds/gpurequests.yaml installs it (a test compares them)."""
+
+
 def initial_objects() -> list[dict[str, Any]]:
     namespaces: list[dict[str, Any]] = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in NAMESPACES
@@ -66,4 +113,4 @@ def initial_objects() -> list[dict[str, Any]]:
         }
         for name, value in SYSTEM_CLASSES
     ]
-    return [*namespaces, *classes, POD_GROUP_CRD]
+    return [*namespaces, *classes, POD_GROUP_CRD, GPU_REQUEST_CRD]

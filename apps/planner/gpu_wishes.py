@@ -1,0 +1,71 @@
+"""What pods wish of the GPUs themselves, by a GPURequest that their label names: memory of each, and model.
+
+A request that cannot be honoured is told and otherwise left out of account: kube-scheduler knows none of
+them. Not in here: how many GPUs a pod asks for (resources), room on them (rooms).
+"""
+
+from __future__ import annotations
+
+from apps.planner.inventory import Node, Pod
+from apps.planner.naming import family_of, shown_model
+from apps.planner.queues import GpuRequest
+from apps.planner.snapshot import Snapshot
+
+REQUEST_LABEL = "defrag.gpu.internal/request"
+BAD_REQUEST = "gpu-request"
+"""Reason code of what waits with a GPURequest that cannot be honoured."""
+MOST_NAMED = 4
+
+
+def is_model(node: Node, model: str) -> bool:
+    """Whether the node's GPUs are of that model or family; "" is any."""
+    asked = model.lower()
+    return not asked or asked in (
+        node.model.lower(),
+        shown_model(node.model).lower(),
+        family_of(node.model).lower(),
+    )
+
+
+def has_memory(node: Node, memory_mib: int) -> bool:
+    """Whether every GPU of the node is known to have that much; 0 asks nothing."""
+    known = [gpu.memory_mib for gpu in node.gpus if gpu.memory_mib is not None]
+    return not memory_mib or (bool(known) and min(known) >= memory_mib)
+
+
+def is_memory_known(node: Node) -> bool:
+    return any(gpu.memory_mib is not None for gpu in node.gpus)
+
+
+def request_of(snapshot: Snapshot, pod: Pod) -> GpuRequest | None:
+    """The pod's GPURequest; None where it names none, or one that is not there or cannot be honoured."""
+    name = pod.labels.get(REQUEST_LABEL) if snapshot.gpu_requests else None
+    found = snapshot.gpu_requests.get(f"{pod.namespace}/{name}") if name else None
+    return found if found is not None and not found.problem else None
+
+
+def tell_request(found: GpuRequest | None) -> str:
+    """ "20,000 MiB of A100", "" without a request."""
+    if found is None:
+        return ""
+    memory = f"{found.memory_mib:,} MiB" if found.memory_mib else ""
+    return f"{memory} of {found.model}" if memory and found.model else memory or found.model
+
+
+def why_not_honoured(snapshot: Snapshot, pod: Pod) -> str:
+    """A sentence where the pod names a GPURequest that nobody can go by; "" where all is well."""
+    name = pod.labels.get(REQUEST_LABEL, "")
+    if not name or snapshot.cannot_read("gpurequests"):
+        return ""
+    key = f"{pod.namespace}/{name}"
+    found = snapshot.gpu_requests.get(key)
+    if found is None:
+        return f"There is no GPURequest {key}, which its label names: make it, or take the label away."
+    if found.problem:
+        return f"Its GPURequest {key} cannot be honoured: {found.problem}."
+    known = sorted({shown_model(node.model) for node in snapshot.nodes.values() if node.model and node.gpus})
+    if found.model and known and not any(is_model(node, found.model) for node in snapshot.nodes.values()):
+        there = ", ".join(known[:MOST_NAMED])
+        wanted = f"No node has GPUs of the type {found.model}, which its GPURequest {key} wants"
+        return f"{wanted}; there are {there}."
+    return ""
