@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from apps.planner.claims_on_queues import Claims
 from apps.planner.fitting import Fitting
@@ -157,7 +158,7 @@ def _explain(
     refused: Refused | None,
 ) -> WaitingWorkload:
     pod = max(pods, key=lambda one: rooms.demand(one).gpus)
-    demand, saying = rooms.demand(pod), saying_of(pods)
+    saying = saying_of(pods)
     told = never or refused or _refuse_request(snapshot, pods)
     why = (told.code, told.sentence) if told else say_why(snapshot, rooms, fitting, key, pods, verdict)
     return WaitingWorkload(
@@ -165,17 +166,14 @@ def _explain(
         display=snapshot.workload_name(pod),
         namespace=pod.namespace,
         pods=tuple(one.uid for one in pods),
-        gpus_per_pod=demand.gpus,
+        gpus_per_pod=rooms.demand(pod).gpus,
         link=str(pod.link or ""),
         since=min(one.created_at for one in pods),
         priority=max(one.priority for one in pods),
         reason_code=why[0],
         sentence=why[1],
         node_counts=dict(sorted(verdict.counts.items(), key=lambda entry: (-entry[1], entry[0]))),
-        free_gpus=verdict.free_gpus,
-        free_elsewhere=verdict.free_elsewhere,
-        best_node=verdict.best_node,
-        best_node_free=verdict.best_free,
+        **_free_gpus(verdict),
         model=verdict.models.most_common(1)[0][0] if len(verdict.models) == 1 else "",
         nodes_that_fit=len(verdict.fits),
         queue=queue_of(pod),
@@ -187,6 +185,15 @@ def _explain(
         profiles=max((asked_profiles(one) for one in pods), key=lambda asked: sum(asked.values())),
         is_for_good=refused is not None and refused.is_for_good,
     )
+
+
+def _free_gpus(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "free_gpus": verdict.free_gpus,
+        "free_elsewhere": verdict.free_elsewhere,
+        "best_node": verdict.best_node,
+        "best_node_free": verdict.best_free,
+    }
 
 
 def _refuse_request(snapshot: Snapshot, pods: tuple[Pod, ...]) -> Refused | None:
