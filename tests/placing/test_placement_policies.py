@@ -151,6 +151,7 @@ def test_the_page_shows_the_configuration_and_why_a_pod_is_there_and_takes_an_ed
     assert "It is on node-b now." in text
     assert "for 7 of 8 GPUs used" in text
     assert "no GPU topology metadata" not in text
+    assert "for 7 of 8 GPUs used" in client.get(f"{page}?uid=uid-train").content.decode()
     form = {"version": "0", "scoring": "fgd", "when_stale": "abstain", "weight": "5", "gang_seconds": "30"}
     sent = {**form, "stale_after_seconds": "20", "reserved_mib": "0", "binds": "yes"}
     client.post(f"{page}save/", sent)

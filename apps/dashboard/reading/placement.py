@@ -71,6 +71,12 @@ def _said(row: Verdict) -> tuple[str, str]:
     return f"{nodes} pass", "ok" if row.fitting else "warn"
 
 
+def key_of(snapshot: Snapshot | None, uid: str) -> str:
+    """ "namespace/name" of the pod with that uid in the newest picture, "" where it has none."""
+    pod = open_snapshot(snapshot).pods.get(uid) if snapshot is not None and uid else None
+    return pod.key if pod is not None else ""
+
+
 def where_now(snapshot: Snapshot | None, pod_key: str) -> str:
     """Where the pod is in the newest picture, for people; "" where no pod is asked about."""
     if not pod_key:

@@ -17,7 +17,7 @@ from apps.accounts.rates import require_rate
 from apps.accounts.rights import Action
 from apps.clusters import queries as clusters
 from apps.clusters.models import Cluster
-from apps.dashboard.reading.placement import tell_facts, tell_verdicts, where_now
+from apps.dashboard.reading.placement import key_of, tell_facts, tell_verdicts, where_now
 from apps.dashboard.views.saying import refusing, tell
 from apps.dashboard.views.shell import page, person_of, show
 from apps.placing import services
@@ -39,7 +39,7 @@ def placement(request: HttpRequest, cluster: str) -> HttpResponse:
     place = clusters.cluster_for(request.user, cluster)
     policy, snapshot = placement_policy_of(place), clusters.latest_snapshot(place)
     is_admin = Action.ADMINISTER in accounts.actions_on(request.user, place)
-    pod = request.GET.get("pod", "")[:320]
+    pod = request.GET.get("pod", "")[:320] or key_of(snapshot, request.GET.get("uid", ""))
     verdicts = verdicts_of_pod(place, pod) if pod else _newest(place)
     answer = show(
         request,
