@@ -109,13 +109,22 @@ def _weigh_fallbacks(
     return tuple((one, describe(snapshot, one, deadline) if one in offered else None) for one in found)
 
 
-def unlock(snapshot: Snapshot, waiting: WaitingWorkload, changes: tuple[Change, ...] = ()) -> Plan:
+def unlock(
+    snapshot: Snapshot,
+    waiting: WaitingWorkload,
+    changes: tuple[Change, ...] = (),
+    max_moves: int = MAX_MOVES,
+) -> Plan:
     """What would let a waiting workload start. changes: that the snapshot has. Layouts are planned for all
-    that wait for MIG instances, once; of that plan this is the part that serves the workload."""
+    that wait for MIG instances, once; of that plan this is the part that serves the workload. max_moves: as
+    many as a plan of that cluster may have, so that the plan made of it is the same."""
     if waiting.profiles and not waiting.gpus_per_pod:
-        everything = _beside(snapshot, "layouts", changes, lambda: _plan_layouts(snapshot))
+        everything = _beside(
+            snapshot, "layouts", (changes, max_moves), lambda: _plan_layouts(snapshot, max_moves)
+        )
         return part_for(everything, waiting.key, waiting.pods)
-    return _beside(snapshot, "unlock", (waiting.key, changes), lambda: _unlock(snapshot, waiting.key))
+    subject = (waiting.key, changes, max_moves)
+    return _beside(snapshot, "unlock", subject, lambda: _unlock(snapshot, waiting.key, max_moves))
 
 
 def advise_preemption(
@@ -136,12 +145,12 @@ def _preempt(snapshot: Snapshot, key: str) -> Plan:
     return plan_unlock(snapshot, workload=key, max_moves=MAX_MOVES, deadline=_deadline(), may_preempt=True)
 
 
-def _unlock(snapshot: Snapshot, key: str) -> Plan:
-    return plan_unlock(snapshot, workload=key, max_moves=MAX_MOVES, deadline=_deadline())
+def _unlock(snapshot: Snapshot, key: str, max_moves: int) -> Plan:
+    return plan_unlock(snapshot, workload=key, max_moves=max_moves, deadline=_deadline())
 
 
-def _plan_layouts(snapshot: Snapshot) -> Plan:
-    return plan_mig(snapshot, max_moves=MAX_MOVES, deadline=_deadline())
+def _plan_layouts(snapshot: Snapshot, max_moves: int) -> Plan:
+    return plan_mig(snapshot, max_moves=max_moves, deadline=_deadline())
 
 
 def _beside(snapshot: Snapshot, what: str, subject: object, find: Callable[[], Answer]) -> Answer:

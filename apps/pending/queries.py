@@ -10,7 +10,9 @@ from collections.abc import Mapping
 
 from django.conf import settings
 
+from apps.clusters.models import Cluster
 from apps.clusters.queries import answer_about
+from apps.pending.asking import MAX_MOVES
 from apps.planner.queue_order import OrderPolicy, Place, order_queue
 from apps.planner.queue_states import QueueState, list_queue_states
 from apps.planner.quota import Refused, judge_queues
@@ -38,6 +40,13 @@ def queue_in_order(snapshot: Snapshot) -> tuple[WaitingWorkload, ...]:
 def waiting_workload(snapshot: Snapshot, key: str) -> WaitingWorkload | None:
     """One of them by its key ("namespace/name"), None if it does not wait."""
     return next((waiting for waiting in waiting_workloads(snapshot) if waiting.key == key), None)
+
+
+def moves_allowed(cluster: Cluster) -> int:
+    """How many moves a plan made from the queue has at most. Policies are a later stage's, so this goes by
+    the cluster."""
+    cap = Cluster.objects.filter(pk=cluster.pk).values_list("policy__max_moves_per_plan", flat=True).first()
+    return MAX_MOVES if cap is None else min(cap, MAX_MOVES)
 
 
 def order_policy() -> OrderPolicy:

@@ -16,6 +16,7 @@ from django.conf import settings
 
 from apps.clusters.models import Cluster, Snapshot
 from apps.pending import asking
+from apps.pending.queries import moves_allowed
 from apps.planner.gpu_wishes import BAD_REQUEST
 from apps.planner.quota import QUEUE_CODES
 from apps.planner.snapshot import Snapshot as Picture
@@ -116,7 +117,7 @@ def find_for_first(
 
 def _ask(cluster: Cluster, row: Snapshot, picture: Picture, waiting: WaitingWorkload) -> Unblocking:
     begun = time.monotonic()
-    plan = asking.unlock(picture, waiting)
+    plan = asking.unlock(picture, waiting, max_moves=moves_allowed(cluster))
     advice = None if plan.unlocked else asking.advise_preemption(picture, waiting)
     ended = time.monotonic()
     fresh = max(FRESH_SECONDS, REST * (ended - begun))

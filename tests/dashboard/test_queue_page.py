@@ -9,6 +9,8 @@ from django.utils import timezone
 
 from apps.pending import asking
 from apps.pending.models import Stay
+from apps.planner.plan_json import plan_from_dict
+from apps.planner.unblocking import tell_unblocking
 from apps.plans import services
 from apps.plans.computing import compute_draft
 from apps.plans.models import Plan
@@ -120,6 +122,22 @@ def test_what_would_help_is_found_beside_the_page_and_kept(viewer, picture):
     assert part not in again.content.decode()
     assert client.get(f"{QUEUE[:-1]}.json").json()["pending"][0]["unblocking"] == said
     assert client.get(f"{QUEUE}unblocking/?workload=x/y").status_code == 404
+
+
+def test_the_button_makes_exactly_the_plan_that_the_sentence_speaks_of(planner, admin, picture, cluster):
+    client = log_in(planner)
+    part = f"{QUEUE}unblocking/?workload=default%2Fllama-70b"
+    said = text_of(client.get(part))
+    client.post("/clusters/gpu-east-1/plans/", {"goal": "unlock", "workload": "default/llama-70b"})
+    compute_draft(Plan.objects.get().pk)
+    made = plan_from_dict(Plan.objects.get().versions.get().body)
+    assert (said, len(made.moves), len(made.hand_overs)) == (tell_unblocking(made), 6, 3)
+
+
+def test_the_sentence_keeps_to_as_many_moves_as_a_plan_may_have(planner, admin, picture, cluster):
+    services.change_policy(actor=admin, cluster=cluster, wishes={"max_moves_per_plan": 3})
+    said = text_of(log_in(planner).get(f"{QUEUE}unblocking/?workload=default%2Fllama-70b"))
+    assert said.startswith("No set of up to 3 moves makes room for it.")
 
 
 def test_no_request_plans_itself_and_who_is_turned_away_gets_the_answer_later(viewer, picture, settings):
