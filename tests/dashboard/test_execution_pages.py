@@ -69,6 +69,7 @@ def test_a_blocked_step_says_why_since_when_and_what_to_do(viewer, running):
 def test_moves_in_flight_are_named_in_what_a_stop_would_do(viewer, running):
     page = text_of(log_in(viewer).get(page_of(running)))
     assert "Moves in flight (3) land first." in page
+    assert "Pods of moves in flight (3) are let go and may land elsewhere." in page
     assert "1 pod already moved and stays there." in page
     assert "Evictions can’t be undone." in page
 

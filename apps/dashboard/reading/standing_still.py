@@ -26,7 +26,7 @@ HELD_WORDS: Mapping[str, str] = {
     "cordon": "cordon",
     "hold": "room held",
     "gate": "gate for the next pod of",
-    "taint": "kept for its workload",
+    "taint": "kept by our taint",
     "layout": "MIG layout being changed",
 }
 ON_PURPOSE = {"paused-by-person", "stopped-by-person"}

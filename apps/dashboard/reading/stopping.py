@@ -31,7 +31,9 @@ def tell_stopping(execution: Execution, steps: Sequence[Step]) -> Stopping:
     flying = sorted(evicted - landed)
     cordons = sum(step.kind == StepKind.CORDON_NODE and step.state == StepState.VERIFIED for step in steps)
     until = f" until {execution.deadline_at:%H:%M} UTC at the latest" if execution.deadline_at else ""
-    fly = f" Moves in flight ({', '.join(map(str, flying))}) land first." if flying else ""
+    moves = f"({', '.join(map(str, flying))})"
+    fly = f" Moves in flight {moves} land first." if flying else ""
+    freed = f" Pods of moves in flight {moves} are let go and may land elsewhere." if flying else ""
     if landed:
         stay = (
             f"{plural(len(landed), 'pod')} already moved and {'stays' if len(landed) == 1 else 'stay'} there."
@@ -44,9 +46,18 @@ def tell_stopping(execution: Execution, steps: Sequence[Step]) -> Stopping:
         if relaying
         else ""
     )
-    ours = f"our holds, gates and {plural(cordons, 'cordon')}"
+    taints = _count_taints(steps)
+    of_nodes = [plural(taints, "taint")] * bool(taints) + [plural(cordons, "cordon")]
+    ours = f"our holds, gates{', ' if taints else ' and '}{' and '.join(of_nodes)}"
     return Stopping(
         pause=f"starts nothing new and keeps {ours}{until}.{fly}",
         cancel=f"starts nothing new, then releases {ours}.{fly}{back} {stay}",
-        roll_back=f"undoes {ours} and restores labels.{fly}{back} {stay} Evictions can’t be undone.",
+        roll_back=f"undoes {ours} and restores labels.{freed}{back} {stay} Evictions can’t be undone.",
     )
+
+
+def _count_taints(steps: Sequence[Step]) -> int:
+    """On targets that moves go to."""
+    done = [step for step in steps if step.state == StepState.VERIFIED]
+    kept = {step.params["node"] for step in done if step.kind == StepKind.HOLD_NODE}
+    return len(kept - {step.params["node"] for step in done if step.kind == StepKind.RELEASE_NODE})

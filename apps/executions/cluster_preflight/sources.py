@@ -24,7 +24,8 @@ def judge_budgets(picture: Snapshot | None) -> Iterator[Line]:
             )  # fmt: skip
             return
     closed = sum(1 for budget in picture.budgets.values() if budget.disruptions_allowed < 1)
-    found = f"{len(picture.budgets)} disruption budgets are read"
+    many = len(picture.budgets)
+    found = f"{many} disruption {'budget is' if many == 1 else 'budgets are'} read"
     yield Line(
         BUDGETS, Standing.OK, f"{found}; {closed} of them allow nothing now." if closed else f"{found}.",
         "Pods under a budget that allows nothing are left alone." if closed else "",
