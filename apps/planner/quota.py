@@ -109,6 +109,8 @@ class _Judge:
                 return Refused(HELD, INACTIVE, is_for_good=True)
             if queued.state is Admission.RESERVED:
                 return say_waits_for_checks(queued)
+            if (queued.tried_again_at or 0.0) > self.snapshot.taken_at and not _is_settled(claim):
+                return say_waits_for_kueue(queued, self.snapshot.taken_at)
             if entrance is not None and entrance.stopped and not _is_settled(claim):
                 return Refused(STOPPED, f"Its queue {entrance.key} admits nobody: {entrance.stopped}.")
         if _is_settled(claim):
