@@ -8,8 +8,8 @@ the same jobs arrive at the same cluster twice. Stock: LeastAllocated over CPU a
 preemption of the fewest pods. Ours: FGD scoring as the scheduler extender has it; every 5 min a plan of at
 most 8 moves for the largest job that waits; for a more important job moves first, preemption last. All
 interruptions count, those by our own moves too. A job that is interrupted goes on from its last checkpoint
-(every 30 min), after a restart of 47 s. A scene that does not bear a claim out says so: "ranked" was added when
-"crowded" had been seen, because a full cluster has to interrupt somebody wherever its pods stand.
+(every 30 min), after a restart of 47 s. A scene that does not bear a claim out says so: "ranked" was added
+when "crowded" had been seen, because a full cluster has to interrupt somebody wherever its pods stand.
 
 Scenes
   large     small jobs and jobs of 8 GPUs, 85 % load: jobs of 8 GPUs that start within 10 min; fragmentation

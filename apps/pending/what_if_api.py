@@ -107,6 +107,7 @@ class StandingSerializer(serializers.Serializer):
     gpus = serializers.FloatField()
     idle_gpus = serializers.FloatField()
     waiting_workloads = serializers.IntegerField(source="waiting", help_text="in the queue")
+    held_back = serializers.IntegerField(help_text="of these, by the quota of their queue")
     starts = serializers.ListField(child=serializers.CharField())
     free_blocks = serializers.DictField(child=serializers.IntegerField(), help_text="by size: 8, 4, 2, 1")
     free_nodes = serializers.IntegerField()

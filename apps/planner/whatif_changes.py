@@ -3,6 +3,7 @@
     add:3:a100-01            three more nodes like a100-01, or of a GPU model whose nodes are all alike
     remove:a100-02           the node is gone; what its owners recreate waits for another place
     cordon:a100-02           nothing new starts there
+    quota:Kueue/team-a       the queue has no quota of its own any more; what is above it still bounds it
     layout:mig-01:0:3g.40gb=2       GPU 0 is cut so; "all" for every GPU, "whole" for no instances
 
 They are tried one after the other on a snapshot that nobody ever plans or acts on. Not in here: what comes of
@@ -20,6 +21,7 @@ from apps.planner.mig.nodes import MIG_PREFIX
 from apps.planner.naming import family_of, shown_model
 from apps.planner.snapshot import Snapshot
 from apps.planner.whatif_layouts import BadChange, cut_anew
+from apps.planner.whatif_quotas import lift_quota
 
 MOST_CHANGES = 20
 MOST_ADDED = 1000
@@ -30,7 +32,7 @@ PASSING = "node.kubernetes.io/"
 """Taints by which Kubernetes says how a node is just now; a new one starts without them."""
 FORMS = (
     "add:NUMBER:NODE or GPU model, remove:NODE, cordon:NODE, layout:NODE:GPU:PROFILE=NUMBER,... "
-    "(GPU: its index or all; whole for no instances)"
+    "(GPU: its index or all; whole for no instances), quota:QUEUE"
 )
 
 
@@ -57,6 +59,8 @@ class Change:
             return (
                 f"{what} of {self.name} cut to {cut}" if self.counts else f"{what} of {self.name} left whole"
             )
+        if self.kind == "quota":
+            return f"queue {self.name} without its quota"
         return f"{self.name} {'removed' if self.kind == 'remove' else 'cordoned'}"
 
 
@@ -238,6 +242,14 @@ def _cut(snapshot: Snapshot, change: Change) -> Snapshot:
     return cut_anew(snapshot, _named(snapshot, change), change.gpu, dict(change.counts))
 
 
+def _lift_quota(snapshot: Snapshot, change: Change) -> Snapshot:
+    if change.name not in snapshot.queues:
+        known = ", ".join(sorted(snapshot.queues)[:3])
+        there = f"there are {known}" if known else "no queue with quota is known here"
+        raise BadChange(f"{_brief(change.text)}: there is no queue {_brief(change.name)}; {there}.")
+    return lift_quota(snapshot, snapshot.queues[change.name])
+
+
 def _named(snapshot: Snapshot, change: Change) -> Node:
     node = snapshot.nodes.get(change.name)
     if node is None:
@@ -254,10 +266,12 @@ _READERS: Mapping[str, Callable[[str, str], Change]] = {
     "remove": _read_node,
     "cordon": _read_node,
     "layout": _read_layout,
+    "quota": _read_node,
 }
 _MAKERS: Mapping[str, Callable[[Snapshot, Change], Snapshot]] = {
     "add": _add,
     "remove": _remove,
     "cordon": _cordon,
     "layout": _cut,
+    "quota": _lift_quota,
 }

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 
 from apps.planner.defrag import plan_unlock
 from apps.planner.fragmentation import measure
+from apps.planner.quota import judge_queues
+from apps.planner.quota_words import NOT_ADMITTED
 from apps.planner.snapshot import Snapshot
-from apps.planner.waiting import group_pending
+from apps.planner.waiting import list_waiting
 from apps.planner.workload import Workload
 
 Deadline = Callable[[], bool]
@@ -22,15 +24,16 @@ Deadline = Callable[[], bool]
 class Standing:
     """One cluster, as it is or as it would be.
 
-    waiting: workloads (gangs, or single pods). starts: keys of those that could start together now. gpus:
-    those that something may start on, idle_gpus: what is left of them. fragmentation_gpus: FGD's amount;
-    ratio: of what is idle.
+    waiting: workloads, also those without pods yet; held_back: of them, by their queue's quota or order.
+    starts: keys of those that could start together now. gpus: those that something may start on, idle_gpus:
+    what is left of them. fragmentation_gpus: FGD's amount; ratio: of what is idle.
     """
 
     nodes: int
     gpus: float
     idle_gpus: float
     waiting: int
+    held_back: int
     starts: tuple[str, ...]
     free_blocks: Mapping[str, int]
     free_nodes: int
@@ -58,25 +61,26 @@ def compare_clusters(before: Snapshot, after: Snapshot, *, workload: Workload, d
     """workload: what fragmentation is measured against, on both sides."""
     one, two = (measure_standing(side, workload, deadline) for side in (before, after))
     had, has = set(one.starts), set(two.starts)
-    waited = {key for key, _ in group_pending(before)}
+    waited = list_waiting(before)[0]
     return Effect(
         one,
         two,
         new_starts=tuple(key for key in two.starts if key not in had),
         lost_starts=tuple(key for key in one.starts if key not in has),
-        new_waiting=tuple(key for key, _ in group_pending(after) if key not in waited),
+        new_waiting=tuple(key for key in list_waiting(after)[0] if key not in waited),
         was_late=deadline(),
     )
 
 
 def measure_standing(snapshot: Snapshot, workload: Workload, deadline: Deadline) -> Standing:
-    report = measure(snapshot, workload)
+    report, groups = measure(snapshot, workload), list_waiting(snapshot)[0]
     gang = report.largest_gang
     return Standing(
         nodes=len(snapshot.nodes),
         gpus=report.total_milli / 1000,
         idle_gpus=report.idle_milli / 1000,
-        waiting=len(group_pending(snapshot)),
+        waiting=len(groups),
+        held_back=sum(one.code != NOT_ADMITTED for one in judge_queues(snapshot, groups.items()).values()),
         starts=plan_unlock(snapshot, workload=None, max_moves=0, deadline=deadline).unlocked,
         free_blocks=dict(report.free_blocks),
         free_nodes=sum(report.free_nodes.values()),

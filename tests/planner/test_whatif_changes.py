@@ -5,12 +5,14 @@ from dataclasses import replace
 import pytest
 
 from apps.planner.inventory import Taint
+from apps.planner.queues import Entrance
 from apps.planner.whatif import Shape, rank_nodes
 from apps.planner.whatif_changes import BadChange, added_nodes, apply_changes, read_changes
 from apps.planner.whatif_effect import compare_clusters
 from apps.planner.workload import choose_workload, wanted_pods
 from tests.dashboard.pictures_mig import mig_board
 from tests.drawing import cluster, waiting
+from tests.planner.test_quota import kueue, wanted
 
 DRAWN = """
     a1  aabb....
@@ -128,3 +130,22 @@ def test_there_is_a_limit_to_what_is_added():
         changed(seen, "add:900:a1", "add:200:a1")
     with pytest.raises(BadChange, match="At most 20 changes"):
         read_changes(["cordon:a1"] * 21)
+
+
+def test_without_its_queues_quota_a_workload_could_start_and_nobody_else_lends_of_it():
+    seen = cluster("a1  ........", waiting("team-a/train", gpus=4))
+    held = kueue(quota=2, used=0, cohort="all", borrow=0)
+    queued = wanted(name="train", gpus=4, pods=1, owners=("uid-train",))
+    seen = replace(
+        seen,
+        queues={held.key: held},
+        entrances={"team-a/train": Entrance("team-a/train", held.key)},
+        queued={queued.key: queued},
+    )
+    seen = seen.with_pods([replace(seen.pods["uid-train"], workload="uid-train")])
+    effect = effect_of(seen, "quota:Kueue/team-a")
+    assert (effect.before.held_back, effect.after.held_back) == (1, 0)
+    assert effect.before.starts == ()
+    assert effect.new_starts == ("team-a/train",)
+    with pytest.raises(BadChange, match="there is no queue 'Kueue/x'; there are Kueue/team-a"):
+        changed(seen, "quota:Kueue/x")

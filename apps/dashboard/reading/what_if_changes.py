@@ -18,6 +18,7 @@ KINDS = {
     "remove": "remove node",
     "cordon": "cordon node",
     "layout": "cut GPUs of node",
+    "quota": "lift the quota of queue",
 }
 NEW = ("new_what", "new_name", "new_number", "new_gpu", "new_layout")
 """Fields by which one more change is told; they never stay in the address."""
@@ -40,8 +41,8 @@ def write_change(told: Mapping[str, str]) -> str:
 
 
 def list_offered(snapshot: Snapshot) -> tuple[str, ...]:
-    """Names for the form to choose from."""
-    return tuple(sorted(snapshot.nodes))[:MOST_OFFERED]
+    """Names for the form to choose from: queues with quota, and nodes."""
+    return (*sorted(snapshot.queues)[:MOST_OFFERED], *sorted(snapshot.nodes)[:MOST_OFFERED])
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,9 @@ def draw_effect(effect: Effect) -> tuple[Line, ...]:
         Line("Nodes", f"{one.nodes:,}", f"{two.nodes:,}"),
         Line("GPUs, idle of all", _idle(one), _idle(two)),
         _line("Workloads that could start now", one, two, lambda side: len(side.starts), _starts),
+        _line(
+            "Held back by quota", one, two, lambda side: -side.held_back, lambda side: f"{side.held_back:,}"
+        ),
         _line("Free nodes", one, two, lambda side: side.free_nodes),
         *(_blocks(one, two, size) for size in one.free_blocks),
         _line("Largest gang", one, two, lambda side: side.gang_pods * side.gang_gpus, _gang),
