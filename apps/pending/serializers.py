@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote, urlencode
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
@@ -48,6 +49,11 @@ class ExpectedStartSerializer(serializers.Serializer):
 class CountSerializer(serializers.Serializer):
     nodes = serializers.IntegerField()
     words = serializers.CharField()
+
+
+class LinksSerializer(serializers.Serializer):
+    what_if = serializers.CharField()
+    verdicts = serializers.CharField(help_text="of its first pod; empty where nobody has made it yet")
 
 
 class SchedulerSerializer(serializers.Serializer):
@@ -110,6 +116,9 @@ class WaitingWorkloadSerializer(serializers.Serializer):
     best_node = serializers.CharField()
     best_node_free_gpus = serializers.IntegerField(source="best_node_free")
     nodes_that_fit = serializers.IntegerField()
+    links = serializers.SerializerMethodField(
+        help_text="what_if: every node's verdict on it now, a page; verdicts: the extender's answers"
+    )
     unblocking = serializers.SerializerMethodField(
         help_text="what would let it start, as the planner last said; empty till asked: ?unblocking=true"
     )
@@ -167,6 +176,18 @@ class WaitingWorkloadSerializer(serializers.Serializer):
 
     def get_pod_uids(self, waiting: WaitingWorkload) -> list[str]:
         return list(waiting.pods) if waiting.has_pods else []
+
+    @extend_schema_field(LinksSerializer)
+    def get_links(self, waiting: WaitingWorkload) -> dict[str, str]:
+        cluster: Cluster | None = self.context.get("cluster")
+        if cluster is None:
+            return {}
+        here, first = quote(cluster.name), waiting.pods[0] if waiting.has_pods else ""
+        of_pod = f"/api/v1/verdicts/?{urlencode({'cluster': cluster.name, 'pod_uid': first})}"
+        return {
+            "what_if": f"/clusters/{here}/what-if/?{urlencode({'workload': waiting.key})}",
+            "verdicts": of_pod if first else "",
+        }
 
     def get_unblocking(self, waiting: WaitingWorkload) -> str:
         cluster: Cluster | None = self.context.get("cluster")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from apps.planner.fitting import Fitting
+from apps.planner.gpu_wishes import BAD_REQUEST
 from apps.planner.inventory import Pod
 from apps.planner.resources import asks_gpu
 from apps.planner.rooms import Rooms, free_room
@@ -169,4 +170,5 @@ class _Replay:
 WHY = {
     "gated": "it waits behind a gate",
     "gang-incomplete": "members of its gang are missing",
+    BAD_REQUEST: "its GPURequest cannot be honoured",
 }

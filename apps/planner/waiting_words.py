@@ -6,6 +6,7 @@ Not in here: the workloads themselves and their order (waiting), what no node co
 from __future__ import annotations
 
 from apps.planner.fitting import Fitting, Reason
+from apps.planner.gpu_wishes import BAD_REQUEST
 from apps.planner.inventory import LinkClass, Pod
 from apps.planner.mig.catalogue import profile_resource
 from apps.planner.mig.nodes import asked_profiles, offered_profiles
@@ -49,6 +50,7 @@ CODES = {
 NOT_IN_TURN = {
     "gated": "takes no turn while it is gated",
     "gang-incomplete": "takes no turn while members are missing",
+    BAD_REQUEST: "takes no turn while its GPURequest cannot be honoured",
     **dict.fromkeys(QUEUE_CODES, "takes no turn before its queue admits it"),
 }
 """Reasons that lie in the workload itself: room would not start it, so it pushes nobody back."""

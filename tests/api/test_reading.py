@@ -260,6 +260,8 @@ def test_what_waits_comes_with_its_reason(caller, east, problem):
     assert found["position_words"].startswith("dev offline (not labelled), namespace ml has")
     assert found["scheduler"]["difference"] == "kube-scheduler has said nothing about it yet."
     assert found["expected_start"]["placed_at"] is None
+    assert found["links"]["what_if"] == "/clusters/east/what-if/?workload=ml%2Fllama"
+    assert ada.client.get(found["links"]["verdicts"]).json()["count"] == 0
     assert found["expected_start"]["words"].startswith("not known, because of ")
 
 
