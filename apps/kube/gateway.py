@@ -223,6 +223,9 @@ class Gateway(Protocol):
     ) -> bool:
         """SelfSubjectAccessReview. name: of one object, for rights that are granted for that one alone."""
 
+    def serves(self, kind: Kind) -> bool:
+        """Whether the server has the kind at all, in any of its versions, whoever may read it."""
+
     def own_rules(self, namespace: str) -> Rules:
         """SelfSubjectRulesReview: all that the credential may in a namespace, as far as the server can list
         it. Whoever asks more than one question goes by `own_rights.OwnRights`."""

@@ -177,7 +177,7 @@ class KindWatch:
         return revision
 
     def _give_up(self, error: errors.KubeError) -> None:
-        is_absent = isinstance(error, errors.NotFound) and self._is_optional
+        is_absent = self._is_optional and self._is_not_there(error)
         self._store.clear()
         changed = not self.is_settled or self.is_listed != is_absent or bool(self.problem) == is_absent
         # An optional kind that does not exist is known to have no objects.
@@ -185,6 +185,15 @@ class KindWatch:
         self.problem = "" if is_absent else self._say(error)
         if changed:
             self._on_change()
+
+    def _is_not_there(self, error: errors.KubeError) -> bool:
+        """A server refuses to list a kind before it looks whether there is such a kind."""
+        if isinstance(error, errors.NotFound):
+            return True
+        try:
+            return not self._gateway.serves(self.kind)
+        except errors.KubeError:
+            return False
 
     def _say(self, reason: object) -> str:
         """The planner keeps still where budgets are unread: it knows the kind by this name."""

@@ -17,6 +17,7 @@ import urllib3
 from apps.kube import errors
 from apps.kube.answers import error_of, read_named, read_object, read_page
 from apps.kube.connection import MERGE_PATCH, STRATEGIC_PATCH, Answer, Connection, Request
+from apps.kube.discovery import is_served
 from apps.kube.event_body import event_body
 from apps.kube.eviction_body import binding, eviction
 from apps.kube.gateway import EVENTS, NAMESPACES, PODS, Json, Kept, Kind, ObjectList, WatchEvent
@@ -226,6 +227,9 @@ class KubernetesGateway:
     ) -> bool:
         body = access_review(verb, kind, namespace=namespace, subresource=subresource, name=name)
         return is_allowed(self.create_object(ACCESS, body))
+
+    def serves(self, kind: Kind) -> bool:
+        return is_served(lambda request: read_object(self._ask(request), request), kind)
 
     def own_rules(self, namespace: str) -> Rules:
         return read_rules(self.create_object(RULES, rules_review(namespace)))

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from apps.kube.gateway import BUDGETS, NODES, POD_GROUPS, PODS
+from apps.kube.gateway import BUDGETS, CLUSTER_QUEUES, GPU_REQUESTS, NODES, POD_GROUPS, PODS
 from apps.kube.kubernetes_gateway import KubernetesGateway
 from apps.kube.watching import ClusterWatch
 from apps.simulator.api_server.access import User
@@ -179,6 +179,18 @@ def test_a_cluster_without_pod_groups_is_in_order(api_server, watching):
     wait_until(lambda: watch.is_ready)
     assert watch.problems() == ()
     assert watch.objects()[POD_GROUPS] == []
+
+
+def test_of_kinds_that_may_not_be_read_only_those_that_are_there_are_told(new_api_server, watching):
+    api = new_api_server(extra_tokens={"reader-token": User("reader", denied=(("*", "gpurequests"),))})
+    # A real server refuses a kind that nobody may read before it looks whether there is such a kind.
+    refused = {"method": "GET", "path_regex": "^/apis/kueue.x-k8s.io/[^/]+/clusterqueues"}
+    api.fault(action="status", code=403, reason="Forbidden", match=refused)
+    kinds = (NODES, PODS, CLUSTER_QUEUES, GPU_REQUESTS)
+    watch = watching(api.gateway(token="reader-token"), kinds=kinds)
+    wait_until(lambda: watch.is_ready and watch.problems())
+    assert [kind for kind, _ in watch.problems()] == ["gpurequests"]
+    assert watch.objects()[CLUSTER_QUEUES] == []  # Kueue is not installed
 
 
 def test_a_server_that_goes_away_is_told_and_its_return_is_noticed(new_api_server, watching):
