@@ -35,7 +35,8 @@ def admin(cluster):
 
 def verdict(number, **facts):
     usual = {"verb": "filter", "at": timezone.now(), "pod_uid": f"u{number}", "pod_key": "ml/web-0"}
-    return {**usual, "scoring": "packing", "offered": 3, **facts}
+    nothing = {"picture_age_seconds": None, "fitting": 0, "refused": {}, "top": [], "node": "", "note": ""}
+    return {**usual, **nothing, "scoring": "packing", "offered": 3, **facts}
 
 
 def test_it_is_edited_over_rest_by_admins_who_looked_at_it_and_written_to_the_ledger(client, cluster, admin):

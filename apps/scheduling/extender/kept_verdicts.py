@@ -6,6 +6,7 @@ are lost and counted, never the answers. Not in here: how long rows are kept (ap
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from datetime import UTC, datetime
 from typing import Any
@@ -14,7 +15,8 @@ from apps.placing import services
 from apps.scheduling.extender.verdicts import TopNode, Verdict
 
 MOST_QUEUED = 20_000
-MOST_AT_ONCE = 2_000
+MOST_AT_ONCE, PAUSE_SECONDS = 250, 0.02
+"""So that a long queue, too, leaves the interpreter to the answers."""
 MOST_REASONS = 40
 LONGEST = 500
 
@@ -44,6 +46,8 @@ class KeptVerdicts:
             batch = [self._queue.popleft() for _ in range(min(len(self._queue), MOST_AT_ONCE))]
             services.keep_verdicts(cluster_id=self._cluster_id, verdicts=[columns_of(one) for one in batch])
             self._kept += len(batch)
+            if self._queue:
+                time.sleep(PAUSE_SECONDS)
 
 
 def columns_of(verdict: Verdict) -> dict[str, Any]:
