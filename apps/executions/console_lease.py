@@ -25,7 +25,7 @@ from apps.clusters.gateways import open_gateway
 from apps.clusters.models import Cluster
 from apps.clusters.notices import publish_on_commit
 from apps.executions import ledger
-from apps.executions.console_standing import holds, own_identity
+from apps.executions.console_standing import holds, lease_seconds, own_identity
 from apps.executions.lease_body import NAME, FoundLease, lease_body, read_lease
 from apps.executions.models import ClusterSafety
 from apps.executions.objects import console_namespace
@@ -158,7 +158,7 @@ def _claim(cluster: Cluster, found: FoundLease | None, identity: str) -> Standin
         if found is not None and found.holder and not is_ours and not _has_run_out(row, found, now):
             _keep_other(row, found, now)
             return Standing(Word.OTHER)
-        if is_ours and holds(row, now, settings.CONSOLE_LEASE_SECONDS - settings.CONSOLE_RENEW_SECONDS):
+        if is_ours and holds(row, now, lease_seconds() - settings.CONSOLE_RENEW_SECONDS):
             return Standing(Word.HELD)
         row.epoch = max(row.epoch, found.top if found is not None else 0) + 1
         row.save(update_fields=["epoch"])
@@ -184,7 +184,7 @@ def _has_run_out(row: ClusterSafety, found: FoundLease, now: datetime) -> bool:
 def _was_unwatched(row: ClusterSafety, now: datetime) -> bool:
     """Since the last look so much time has gone by, or so little, that nobody knows how much it was: the
     database's clock may have jumped. A console that lives renews more often than that."""
-    longest = settings.CONSOLE_LEASE_SECONDS - settings.CONSOLE_RENEW_SECONDS
+    longest = lease_seconds() - settings.CONSOLE_RENEW_SECONDS
     if row.holder_looked_at is None:
         return True
     return not 0 <= (now - row.holder_looked_at).total_seconds() <= longest
@@ -192,7 +192,7 @@ def _was_unwatched(row: ClusterSafety, now: datetime) -> bool:
 
 def _duration(found: FoundLease) -> int:
     """In seconds. One that says none was written by hand."""
-    return found.seconds or int(settings.CONSOLE_LEASE_SECONDS)
+    return found.seconds or lease_seconds()
 
 
 def _keep_other(row: ClusterSafety, found: FoundLease, now: datetime) -> None:
@@ -215,7 +215,7 @@ def _send(gateway: Gateway, found: FoundLease | None, claim: _Claim, identity: s
         host=socket.gethostname(),
         epoch=claim.epoch,
         now=claim.now,
-        seconds=settings.CONSOLE_LEASE_SECONDS,
+        seconds=lease_seconds(),
     )
     if found is None:
         gateway.create_object(LEASES, body, namespace=settings.STEERING_NAMESPACE)
@@ -236,7 +236,7 @@ def _make_namespace(cluster: Cluster, gateway: Gateway) -> None:
 
 def _keep_held(cluster: Cluster, claim: _Claim) -> Standing:
     """It holds from before it was sent, so never longer here than in the cluster."""
-    until = claim.now + timedelta(seconds=settings.CONSOLE_LEASE_SECONDS)
+    until = claim.now + timedelta(seconds=lease_seconds())
     with transaction.atomic(durable=True):
         row = ClusterSafety.objects.select_for_update(no_key=True).get(cluster=cluster)
         was_known = row.lease_until is not None and not row.lease_error

@@ -5,12 +5,14 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from math import ceil
 
 from django.conf import settings
 
 from apps.clusters.models import Cluster
 from apps.executions import ledger
 from apps.executions.lease_body import NAME, tell_console
+from apps.executions.leased_gateway import seconds_per_call
 from apps.executions.models import ClusterSafety, Console
 from apps.plans.policies import OTHER_CONSOLE, Ban
 
@@ -47,7 +49,13 @@ def holds(row: ClusterSafety, now: datetime, seconds: float) -> bool:
     if row.lease_until is None:
         return False
     left = (row.lease_until - now).total_seconds()
-    return seconds < left <= settings.CONSOLE_LEASE_SECONDS
+    return seconds < left <= lease_seconds()
+
+
+def lease_seconds() -> int:
+    """As it is set, and never so short that no request could begin between two renewals."""
+    shortest = 1.25 * seconds_per_call() + float(settings.CONSOLE_RENEW_SECONDS)
+    return max(int(settings.CONSOLE_LEASE_SECONDS), ceil(shortest))
 
 
 def known_of(cluster: Cluster) -> Known:

@@ -19,6 +19,7 @@ from apps.executions.console_standing import Known, ban_of_console, is_held, kno
 from apps.executions.decisions import act
 from apps.executions.errors import HeldByPolicy
 from apps.executions.lease_body import EPOCH, lease_body, read_lease
+from apps.executions.leased_gateway import seconds_per_call
 from apps.executions.models import ClusterSafety, Console, Execution, Step
 from apps.executions.states import ExecutionState, StepKind
 from tests.executions.test_freeze import cluster, running, two_plans  # noqa: F401
@@ -133,6 +134,17 @@ def test_a_clock_that_jumps_takes_no_cluster(api_server, seconds):
         assert look(place, gateway).word == Word.OTHER
         go_back(place, 21)
         assert look(place, gateway).word == Word.HELD
+
+
+def test_a_lease_is_never_too_short_for_what_a_request_may_take(api_server, settings):
+    """Else nothing could ever be sent, and nothing would say why."""
+    settings.KUBE_READ_SECONDS = 20
+    place, gateway = make_cluster(), api_server.gateway()
+    assert look(place, gateway).word == Word.HELD
+    assert is_held(place, seconds_per_call())
+    assert api_server.ask("GET", LEASE)["spec"]["leaseDurationSeconds"] == 97
+    go_back(place, 10)
+    assert is_held(place, seconds_per_call()), "until the next renewal"
 
 
 def test_a_lease_that_names_no_duration_bars_starts_as_long_as_any_other(api_server):
