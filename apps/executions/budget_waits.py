@@ -10,7 +10,16 @@ from typing import Any
 from apps.executions.context import Context
 from apps.executions.decisions import Decision, blocked
 from apps.executions.models import Step
-from apps.executions.sightings import is_leaving, is_ready, uid
+from apps.executions.sightings import (
+    is_finished,
+    is_gated,
+    is_leaving,
+    is_ready,
+    name,
+    node_of,
+    owner_uid,
+    uid,
+)
 from apps.kube.errors import Forbidden
 from apps.kube.gateway import BUDGETS, PODS
 from apps.kube.translate import build_snapshot
@@ -18,6 +27,7 @@ from apps.planner.inventory import DisruptionBudget
 from apps.planner.movability import MovabilityRules
 
 Json = dict[str, Any]
+SHOWN = 3
 
 
 def wait_for_budget(context: Context, step: Step) -> Decision | None:
@@ -40,12 +50,31 @@ def wait_for_budget(context: Context, step: Step) -> Decision | None:
         return None
     healthy = f"{budget.current_healthy} of {budget.expected_pods} pods are healthy"
     why = f"{healthy}, {budget.desired_healthy} must be" if budget.observed else "it is being counted anew"
+    lost = find_nowhere(context.gateway.list_owned_pods(namespace, step.params["workload_uid"]), step)
     return blocked(
-        f"The disruption budget {budget.namespace}/{budget.name} lets no pod go now: {why}.",
-        "The workload has no pod to spare now; the eviction is asked for as soon as the budget opens.",
+        f"The disruption budget {budget.namespace}/{budget.name} lets no pod go now: {why}."
+        f"{f' {lost} waits for a node.' if lost else ''}",
+        "The workload has no pod to spare now; the eviction is asked for as soon as the budget opens."
+        f"{NOWHERE if lost else ''}",
         cause="budget-used-up",
         retry_seconds=0,
     )
+
+
+NOWHERE = (
+    " If that pod could only go where our own holds or taint keep the room, it waits for us and we for it: "
+    "cancel, and ask for a new plan."
+)
+
+
+def find_nowhere(pods: list[Json], step: Step) -> str:
+    """Pure. Pods of the same owner that no move waits for and that have no node; a few by name."""
+    owned = [pod for pod in pods if owner_uid(pod) == step.params["workload_uid"]]
+    waiting = [
+        pod for pod in owned if not (node_of(pod) or is_leaving(pod) or is_finished(pod) or is_gated(pod))
+    ]
+    found = sorted(name(pod) for pod in waiting)
+    return " and ".join(found[:SHOWN])
 
 
 def find_covering(pod: Json, budgets: list[Json]) -> tuple[DisruptionBudget, ...]:

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from apps.executions.budget_waits import find_nowhere, wait_for_budget
 from apps.executions.decisions import Verdict
 from apps.executions.holds import HoldFacts, repair_hold
 from apps.executions.models import Steering
@@ -414,6 +415,38 @@ def test_a_replacement_that_is_pinned_and_has_no_node_is_told_when_it_is_stopped
     told = tell_left([step(StepKind.STEER, seen=decision.seen), step(StepKind.STEER, seen=decision.seen)])
     assert told.count("ml/waits to node-b") == 1
     assert "delete it: its owner makes a free one" in told
+
+
+def test_a_budget_that_a_pod_without_a_node_keeps_closed_names_that_pod():
+    """Our own holds may keep the only room that it could take: then each waits for the other."""
+    pods = [
+        pod("lora-9"),
+        pod("bound", on="node-a"),
+        pod("gated", gated=True),
+        pod("ends", leaving=True),
+        pod("theirs", owner="uid-other"),
+    ]
+    assert find_nowhere(pods, step(StepKind.EVICT_POD)) == "lora-9"
+    budget = {
+        "metadata": {"name": "web", "namespace": "ml", "uid": "b", "resourceVersion": "1", "generation": 1},
+        "spec": {"minAvailable": 2, "selector": {}},
+        "status": {
+            "observedGeneration": 1,
+            "disruptionsAllowed": 0,
+            "currentHealthy": 2,
+            "desiredHealthy": 2,
+        },
+    }
+    mine = pod("lora-1", on="node-a", ready=True)
+    gateway = SimpleNamespace(
+        get_object=lambda *args, **how: mine,
+        list_objects=lambda *args, **how: [budget],
+        list_owned_pods=lambda *args: [mine, *pods],
+    )
+    told = wait_for_budget(SimpleNamespace(gateway=gateway), step(StepKind.EVICT_POD))
+    assert told.cause == "budget-used-up"
+    assert told.reason.endswith("lora-9 waits for a node.")
+    assert "it waits for us and we for it: cancel" in told.runbook
 
 
 def decide_checkpoint(found, *, seen=None, late=False):
