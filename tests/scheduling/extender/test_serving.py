@@ -10,8 +10,9 @@ import pytest
 from aiohttp import web
 
 from apps.audit.models import AuditEntry
+from apps.scheduling.extender.assembling import put_together
 from apps.scheduling.extender.options import Options
-from apps.scheduling.extender.program import put_together
+from apps.scheduling.extender.program import recorder
 from console.embedded import free_port
 from tests.cluster_fixtures import wait_until
 from tests.kube.objects import node, pod
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 class Running:
     def __init__(self, gateway, options):
-        self.served = put_together(gateway, options, cluster="test")
+        self.served = put_together(gateway, options, cluster="test", record=recorder("test"))
         self.url = f"http://127.0.0.1:{(port := free_port())}"
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)

@@ -12,10 +12,10 @@ from django.core.management.base import BaseCommand, CommandError
 
 from apps.clusters.errors import ClusterError
 from apps.clusters.queries import active_clusters
+from apps.scheduling.extender.assembling import make_tls
 from apps.scheduling.extender.keeping import make_kept_extender
 from apps.scheduling.extender.options import WhenStale
 from apps.scheduling.extender.policies import POLICIES
-from apps.scheduling.extender.program import make_tls
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
