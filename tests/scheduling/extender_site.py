@@ -19,8 +19,8 @@ from apps.placing.addresses import url_prefix_of
 from apps.placing.configuration import make_configuration
 from apps.placing.models import PlacementPolicy
 from apps.scheduling.certificates import provide_certificates
+from apps.scheduling.extender.assembling import make_tls
 from apps.scheduling.extender.keeping import make_kept_extender
-from apps.scheduling.extender.program import make_tls
 from console.embedded import free_port
 from tests.cluster_fixtures import wait_until
 

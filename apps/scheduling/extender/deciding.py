@@ -68,10 +68,12 @@ class Extender:
 
     def use(self, *, options: Options | None = None, workload: Workload | None = None) -> None:
         """Other options, or another target workload, from the next call on."""
-        before = (self.options, self._workload)
-        self.options = options or self.options
-        self._workload = workload or self._workload
-        if (self.options, self._workload) != before:
+        if workload is not None and workload != self._workload:
+            self._workload = workload
+            if self._judge.policy.aim(workload):
+                self._judge.forget_points()
+        if options is not None and options != self.options:
+            self.options = options
             self._judge = self._make_judge()
 
     def _make_judge(self) -> Judge:

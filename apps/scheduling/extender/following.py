@@ -20,7 +20,6 @@ from apps.kube.gateway import (
     DRA,
     JOBS,
     KOORDINATOR_DEVICES,
-    NAMESPACES,
     NODES,
     PODS,
     Json,
@@ -41,10 +40,13 @@ from apps.planner.workload import Workload, live_workload
 from apps.scheduling.extender.picture import Picture
 
 Key = tuple[str, str]
-URGENT = frozenset({NAMESPACES, JOBS, KOORDINATOR_DEVICES, *ALL_POD_GROUPS, *DRA})
-"""A change of these changes what is answered about pods; others wait for the next round."""
-URGENT_SECONDS, ROUND_SECONDS = 2.0, 60.0
-MOST_SECONDS = 0.004
+URGENT = frozenset({KOORDINATOR_DEVICES, *DRA})
+"""A change of these changes what is answered about pods; others are worked in by themselves, or wait for the
+next round."""
+URGENT_SECONDS, ROUND_SECONDS, WORKLOAD_SECONDS = 2.0, 120.0, 300.0
+MOST_BUSY = 10.0
+"""Times as long as a whole picture takes, at least, until the next one: it must not keep a processor busy."""
+MOST_SECONDS = 0.002
 """Of work on the queue before others get their turn."""
 logger = structlog.get_logger(__name__)
 
@@ -72,6 +74,7 @@ class Follower:
         self._revisions: dict[str, str] = {}
         self._since: dict[tuple[Kind, Key], KeptObject | None] = {}
         self._is_whole, self._urgent_at = False, 0.0
+        self._took, self._workload_due = 0.0, 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake = asyncio.Event()
         self._is_draining = False
@@ -133,7 +136,8 @@ class Follower:
     async def _until_due(self) -> None:
         last = time.monotonic()
         while True:
-            due = last + (URGENT_SECONDS if self._urgent_at or not self._is_whole else ROUND_SECONDS)
+            is_urgent = bool(self._urgent_at) or not self._is_whole
+            due = last + (max(URGENT_SECONDS, MOST_BUSY * self._took) if is_urgent else ROUND_SECONDS)
             left = due - time.monotonic()
             if left <= 0:
                 return
@@ -147,7 +151,9 @@ class Follower:
         if not self._watch.is_ready:
             return
         self._urgent_at, self._since = 0.0, {}
+        began = time.monotonic()
         snapshot, scenery, workload, expected = await asyncio.to_thread(self._build)
+        self._took = time.monotonic() - began
         self._scenery = scenery
         self.picture.expect(expected)
         self._uids = {(pod.namespace, pod.name): uid for uid, pod in snapshot.pods.items()}
@@ -160,7 +166,9 @@ class Follower:
         for (kind, key), kept in list(self._since.items()):
             self._work_in(kind, key, kept)
         self._is_whole = True
-        self._on_workload(workload)
+        if time.monotonic() >= self._workload_due:
+            self._workload_due = time.monotonic() + WORKLOAD_SECONDS
+            self._on_workload(workload)
 
     def _build(self) -> tuple[Snapshot, Scenery, Workload, Mapping[str, Expected]]:
         fresh_at = self._watch.fresh_at() or time.time()
@@ -199,6 +207,8 @@ class Follower:
         pod = read_one_pod(kept, self._scenery)
         self._uids[key] = pod.uid
         self._revisions[pod.uid] = kept.revision
+        if pod.gang and pod.gang not in self.picture.gangs:
+            self._urgent_at = time.monotonic()
         self.picture.tell_pod(pod)
 
     # --- from the watch's threads ---

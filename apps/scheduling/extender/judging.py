@@ -69,6 +69,11 @@ class Judge:
         points: Floats = judged.points[rows]
         return points
 
+    def forget_points(self) -> None:
+        """The policy gives other points by now."""
+        for judged in self._shapes.values():
+            judged.scored[:] = NEVER
+
     def refusal_of(self, pod: Pod, name: str) -> Refusal | None:
         """Of a node as if the pod itself had no place there. Nothing is remembered."""
         room = self.picture.room_without(name, (pod.uid,))

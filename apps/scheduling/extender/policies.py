@@ -34,6 +34,9 @@ Floats = npt.NDArray[np.float64]
 class ScorePolicy(Protocol):
     name: str
 
+    def aim(self, workload: Workload) -> bool:
+        """Another target workload from now on. Whether that changes its points."""
+
     def points(self, pod: Pod, demand: Demand, rows: Ints) -> Floats:
         """Of rows of the picture whose nodes take the pod. The same state earns the same points."""
 
@@ -49,6 +52,9 @@ class PackingScore:
 
     def __init__(self, picture: Picture, workload: Workload) -> None:
         self._picture = picture
+
+    def aim(self, workload: Workload) -> bool:
+        return False
 
     def points(self, pod: Pod, demand: Demand, rows: Ints) -> Floats:
         rooms, has_mig = self._picture.rooms, bool(asked_profiles(pod))
@@ -78,6 +84,12 @@ class ReplayScore:
         self.name = policy.name
         self._picture, self._workload, self._kind = picture, workload, policy
         self._begin()
+
+    def aim(self, workload: Workload) -> bool:
+        self._keep_up()
+        self._workload = workload
+        self._policy = self._kind(self._table, workload)
+        return True
 
     def points(self, pod: Pod, demand: Demand, rows: Ints) -> Floats:
         self._keep_up()
