@@ -73,7 +73,7 @@ class Holders:
         sightings: Mapping[str, Sequence[Sighting]],
     ) -> dict[str, Node]:
         """nodes by name, pods by uid; sightings by the name of the node."""
-        telling = _by_node(pods.values() if sightings else filter(_tells, pods.values()))
+        telling = _by_node(pods.values() if sightings else filter(tells_devices, pods.values()))
         kept: dict[str, tuple[Node, tuple[object, ...], Node]] = {}
         found = dict(nodes)
         for name, node in nodes.items():
@@ -94,7 +94,7 @@ class Holders:
         return found
 
 
-def _tells(pod: Pod) -> bool:
+def tells_devices(pod: Pod) -> bool:
     """Whether it says itself, or through its placeholder, which device it holds."""
     return bool(pod.devices) or pod.reservation or SHARE_GROUP in pod.labels
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import ssl
 import sys
 import time
@@ -14,6 +15,7 @@ from aiohttp import web
 
 from apps.kube.kubernetes_gateway import KubernetesGateway
 from apps.planner.drift import Expected
+from apps.planner.workload import Workload
 from apps.scheduling.extender.binding import Binder, Record
 from apps.scheduling.extender.counters import Counters
 from apps.scheduling.extender.deciding import Extender
@@ -49,13 +51,20 @@ def put_together(
 ) -> Served:
     """record: commits the intent of a binding. find_expected: as the follower's. Nothing is asked of the
     cluster before the app starts."""
+
+    def aim(workload: Workload) -> None:
+        extender.use(workload=workload)
+        # A full collection looks at every object of the picture, and a call would wait for that.
+        gc.collect()
+        gc.freeze()
+
     picture = Picture(reserved_mib=options.reserved_mib)
     follower = Follower(
         gateway,
         picture,
         cluster=cluster,
         find_expected=find_expected,
-        on_workload=lambda workload: extender.use(workload=workload),
+        on_workload=aim,
     )
     extender = Extender(picture, options, age=follower.age, clock=time.time, holds=holds, sink=sink)
     binder = Binder(extender, gateway, record)

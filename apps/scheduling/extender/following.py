@@ -34,7 +34,7 @@ from apps.kube.translate.single_job import with_job
 from apps.kube.translate.unreadable import UNREADABLE
 from apps.kube.watching import WATCHED, ClusterWatch
 from apps.planner.drift import Expected
-from apps.planner.inventory import Pod
+from apps.planner.inventory import Gang, Pod
 from apps.planner.snapshot import Snapshot
 from apps.planner.workload import Workload, live_workload
 from apps.scheduling.extender.picture import Picture
@@ -73,6 +73,7 @@ class Follower:
         self._uids: dict[Key, str] = {}
         self._revisions: dict[str, str] = {}
         self._since: dict[tuple[Kind, Key], KeptObject | None] = {}
+        self._newer: set[str] = set()
         self._is_whole, self._urgent_at = False, 0.0
         self._took, self._workload_due = 0.0, 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -150,19 +151,20 @@ class Follower:
     async def _take_whole(self) -> None:
         if not self._watch.is_ready:
             return
-        self._urgent_at, self._since = 0.0, {}
+        self._urgent_at, self._since, self._newer = 0.0, {}, set()
         began = time.monotonic()
         snapshot, scenery, workload, expected = await asyncio.to_thread(self._build)
         self._took = time.monotonic() - began
         self._scenery = scenery
         self.picture.expect(expected)
-        self._uids = {(pod.namespace, pod.name): uid for uid, pod in snapshot.pods.items()}
-        began = time.perf_counter()
-        for _ in self.picture.take_in_steps(snapshot, scenery.nodes):
-            if time.perf_counter() - began > MOST_SECONDS:
+        listed = {(pod.namespace, pod.name): uid for uid, pod in snapshot.pods.items()}
+        self._uids |= {key: uid for key, uid in listed.items() if uid not in self._newer}
+        ends = time.perf_counter() + MOST_SECONDS
+        for _ in self.picture.take_in_steps(snapshot, scenery.nodes, self._newer):
+            if time.perf_counter() > ends:
                 await asyncio.sleep(0)
-                began = time.perf_counter()
-        # What came while the picture was built is newer than it.
+                ends = time.perf_counter() + MOST_SECONDS
+        # What came while the picture was built was read with what was around it before.
         for (kind, key), kept in list(self._since.items()):
             self._work_in(kind, key, kept)
         self._is_whole = True
@@ -180,6 +182,7 @@ class Follower:
         if kind == PODS:
             self._work_in_pod(key, kept)
         elif kind == NODES:
+            self._newer.add(key[1])
             if kept is None:
                 self.picture.forget_node(key[1])
             else:
@@ -187,7 +190,7 @@ class Follower:
         elif kind == JOBS and kept is not None:
             self._scenery, gang = with_job(self._scenery, kept)
             if gang is not None and gang.key not in self.picture.gangs:
-                self.picture.tell_gang(gang)
+                self._tell_gang(gang)
         elif kind in ALL_POD_GROUPS and kept is not None:
             try:
                 gang = read_pod_group(kept.open(), kind)
@@ -195,16 +198,22 @@ class Follower:
                 return
             known = self.picture.gangs.get(gang.key)
             if known is None or known.api_version == gang.api_version:
-                self.picture.tell_gang(gang)
+                self._tell_gang(gang)
+
+    def _tell_gang(self, gang: Gang) -> None:
+        self._newer.add(gang.key)
+        self.picture.tell_gang(gang)
 
     def _work_in_pod(self, key: Key, kept: KeptObject | None) -> None:
         before = self._uids.pop(key, "")
+        self._newer.add(before)
         if before and (kept is None or kept.uid != before):
             self._revisions.pop(before, None)
             self.picture.forget_pod(before)
         if kept is None:
             return
         pod = read_one_pod(kept, self._scenery)
+        self._newer.add(pod.uid)
         self._uids[key] = pod.uid
         self._revisions[pod.uid] = kept.revision
         if pod.gang and pod.gang not in self.picture.gangs:

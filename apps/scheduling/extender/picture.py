@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
-from apps.kube.translate.holders import settle_holders
+from apps.kube.translate.holders import settle_holders, tells_devices
 from apps.planner.drift import Expected, find_drift
 from apps.planner.inventory import Gang, Node, Pod
 from apps.planner.room import Room
-from apps.planner.rooms import Rooms
 from apps.planner.snapshot import Snapshot
 from apps.scheduling.extender.assumed import Assumed, AssumedPods, is_contradicted
+from apps.scheduling.extender.effects import is_felt, is_same_node, make_room, place_of
 from apps.scheduling.extender.reserve import with_reserve
 
 Ints = npt.NDArray[np.int64]
@@ -41,7 +41,6 @@ class Picture:
     """
 
     def __init__(self, *, reserved_mib: int = 0, order_of: Order = fixed_order) -> None:
-        self.snapshot = Snapshot("", 0.0)
         self.nodes: dict[str, Node] = {}
         self.pods: dict[str, Pod] = {}
         self.gangs: dict[str, Gang] = {}
@@ -68,18 +67,26 @@ class Picture:
         for _ in self.take_in_steps(snapshot, bases):
             pass
 
-    def take_in_steps(self, snapshot: Snapshot, bases: Mapping[str, Node] | None = None) -> Iterator[None]:
-        """The same, with a pause after each small part of it."""
-        for uid in [uid for uid in self.pods if uid not in snapshot.pods]:
+    def take_in_steps(
+        self,
+        snapshot: Snapshot,
+        bases: Mapping[str, Node] | None = None,
+        newer: Container[str] = (),
+    ) -> Iterator[None]:
+        """The same, with a pause after each small part of it. newer: uids of pods, names of nodes and keys of
+        gangs of which more is known already than the snapshot knows; it may grow meanwhile."""
+        for uid in [uid for uid in self.pods if uid not in snapshot.pods and uid not in newer]:
             self.forget_pod(uid)
-        self.gangs, self.snapshot = dict(snapshot.gangs), snapshot
-        for name in [name for name in self.nodes if name not in snapshot.nodes]:
+        self.gangs = {**snapshot.gangs, **{key: one for key, one in self.gangs.items() if key in newer}}
+        for name in [name for name in self.nodes if name not in snapshot.nodes and name not in newer]:
             self.forget_node(name)
         for name, node in snapshot.nodes.items():
-            self.tell_node(node, (bases or snapshot.nodes)[name])
+            if name not in newer:
+                self.tell_node(node, (bases or snapshot.nodes)[name])
             yield
         for at, pod in enumerate(snapshot.pods.values()):
-            self.tell_pod(pod)
+            if pod.uid not in newer:
+                self.tell_pod(pod)
             if at % 20 == 0:
                 yield
 
@@ -103,7 +110,7 @@ class Picture:
         self._bases[name] = base or node
         known = self.nodes.get(name)
         node = self._marked(self._settled(name) if base is None else node)
-        if known is not None and _is_same_node(known, node):
+        if known is not None and is_same_node(known, node):
             return
         self.nodes[name] = node
         if node.gpu_resource not in self.gpu_names and node.gpu_resource:
@@ -125,11 +132,11 @@ class Picture:
             self._members[known.gang].pop(pod.uid, None)
         if pod.gang:
             self._members[pod.gang][pod.uid] = pod
-        places = {one for one in (_place_of(known) if known else "", _place_of(pod)) if one}
-        is_same = counted is not None and not _is_felt(counted, pod)
+        places = {one for one in (place_of(known) if known else "", place_of(pod)) if one}
+        is_same = counted is not None and not is_felt(counted, pod)
         for name in places:
             guests = self._guests[name]
-            if _place_of(pod) == name:
+            if place_of(pod) == name:
                 guests[pod.uid] = pod
             else:
                 guests.pop(pod.uid, None)
@@ -145,10 +152,10 @@ class Picture:
             self._members[known.gang].pop(uid, None)
             if not self._members[known.gang]:
                 del self._members[known.gang]
-        name = _place_of(known)
+        name = place_of(known)
         if name:
             self._guests[name].pop(uid, None)
-            self._retell(name)
+            self._resettle(name, known)
 
     def reserve(self, reserved_mib: int) -> None:
         """Another amount of each GPU's memory is never given out in shares from now on."""
@@ -186,7 +193,7 @@ class Picture:
         one = self.assumed.get(pod.uid)
         if one is None or not is_contradicted(one, pod):
             return None
-        if one.node != _place_of(pod):
+        if one.node != place_of(pod):
             self.release(pod.uid)
             return None
         self.assumed.drop(pod.uid)
@@ -215,13 +222,15 @@ class Picture:
         node, gone = self.nodes.get(name), frozenset(uids)
         if node is None:
             return None
-        return _make_room(node, [pod for pod in self.guests(name) if pod.uid not in gone])
+        return make_room(node, [pod for pod in self.guests(name) if pod.uid not in gone])
 
     # --- keeping up ---
 
     def _resettle(self, name: str, pod: Pod) -> None:
-        """After the pod came, went or changed there: who tells of devices makes the node tell anew."""
-        if name in self._bases and (pod.devices or pod.reservation):
+        """After the pod came, went or changed there: who holds which device may be told otherwise now."""
+        base, node = self._bases.get(name), self.nodes.get(name)
+        is_told = base is not None and base.holdings is not None
+        if node is not None and (is_told or node.holdings is not None or tells_devices(pod)):
             self.nodes[name] = self._marked(self._settled(name))
         self._retell(name)
 
@@ -234,9 +243,7 @@ class Picture:
         base = self._bases[name]
         told = {one.pod_uid for one in base.holdings or ()}
         telling = [
-            pod
-            for pod in self._guests.get(name, {}).values()
-            if pod.devices or pod.reservation or pod.uid in told
+            pod for pod in self._guests.get(name, {}).values() if tells_devices(pod) or pod.uid in told
         ]
         if base.holdings is None and not telling and not base.kept:
             return base
@@ -252,7 +259,7 @@ class Picture:
         if node is None:
             self.rooms[row] = None
         else:
-            self.rooms[row] = _make_room(with_reserve(node, self._reserved_mib), self._guests[name].values())
+            self.rooms[row] = make_room(with_reserve(node, self._reserved_mib), self._guests[name].values())
         self.changes += 1
         self.version[row] = self.changes
 
@@ -266,29 +273,3 @@ class Picture:
             self.order = np.concatenate([self.order, more])
         self.order[row] = self._order_of(name)
         return row
-
-
-def _make_room(node: Node, guests: Iterable[Pod]) -> Room:
-    pods = {pod.uid: pod for pod in guests}
-    return Rooms(Snapshot("", 0.0, nodes={node.name: node}, pods=pods)).by_node[node.name]
-
-
-def _place_of(pod: Pod) -> str:
-    """Where it takes room: where it runs, or where a migration of ours keeps room for it."""
-    if pod.is_holding:
-        return pod.node_name
-    is_kept = bool(pod.nominated_node) and not pod.node_name and not pod.terminating
-    return pod.nominated_node if is_kept and (pod.hold or pod.steering) else ""
-
-
-def _is_felt(old: Pod, new: Pod) -> bool:
-    """Whether the change of the pod changes what its node has left."""
-    if _place_of(old) != _place_of(new) or old.requests != new.requests or old.devices != new.devices:
-        return True
-    if (old.gpu_milli, old.gpu_memory_mib) != (new.gpu_milli, new.gpu_memory_mib):
-        return True
-    return (old.hold, old.reservation, old.host_ports) != (new.hold, new.reservation, new.host_ports)
-
-
-def _is_same_node(old: Node, new: Node) -> bool:
-    return old is new or replace(new, resource_version=old.resource_version) == old
