@@ -1,7 +1,7 @@
 """Where a pod template states how much GPU memory it asks for, and the patch that changes just that. Pure.
 
-Known are gpushare's and HAMi's resources and KAI's annotation. Not in here: whether less may be asked for,
-and whose template it is (planner.fallback).
+Known are gpushare's and HAMi's resources, KAI's annotation and our own kind GPURequest. Not in here: whether
+less may be asked for, and whose template it is (planner.fallback).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from apps.planner.resources import parse_quantity
 
 Json = dict[str, Any]
 KAI_ANNOTATION = "gpu-memory"
+GPU_REQUEST, GPU_MEMORY = "GPURequest", "gpuMem"
 HAMI = ("nvidia.com/gpumem",)
 PARTS = ("limits", "requests")
 
@@ -34,7 +35,10 @@ class Statement:
 
 
 def find_statements(owner: Json, resource: str) -> list[Statement]:
-    """resource: by which it is asked; "" for all that state MiB."""
+    """resource: by which it is asked; "" for all that state MiB. A GPURequest states it in its spec."""
+    if owner.get("kind") == GPU_REQUEST:
+        value = (owner.get("spec") or {}).get("gpuMem")
+        return [] if value is None else [Statement("", GPU_MEMORY, {"spec": value})]
     template = (owner.get("spec") or {}).get("template") or {}
     keys = (resource,) if resource else HAMI
     found = list(_of_containers(template, keys))
@@ -62,8 +66,11 @@ def the_statement(owner: Json, resource: str) -> Statement | None:
 
 
 def patch_of(owner: Json, statement: Statement, values: Mapping[str, Any]) -> Json:
-    """A strategic merge patch, guarded by what was looked at. values: as `Statement.raw`, the new ones."""
+    """A merge patch (a strategic one of a template), guarded by what was looked at. values: as
+    `Statement.raw`, the new ones."""
     guard = {"uid": uid(owner), "resourceVersion": version(owner)}
+    if statement.key == GPU_MEMORY:
+        return {"metadata": guard, "spec": {GPU_MEMORY: values["spec"]}}
     if not statement.container:
         template: Json = {"metadata": {"annotations": {statement.key: values["annotations"]}}}
     else:
@@ -74,7 +81,7 @@ def patch_of(owner: Json, statement: Statement, values: Mapping[str, Any]) -> Js
 
 
 def with_amount(statement: Statement, amount: int) -> dict[str, Any]:
-    return {part: str(amount) for part in statement.raw}
+    return {part: amount if part == "spec" else str(amount) for part in statement.raw}
 
 
 def _amount(value: object) -> int:

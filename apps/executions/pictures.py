@@ -16,6 +16,7 @@ from apps.kube.gateway import (
     DAEMONSETS,
     DEPLOYMENTS,
     DRA,
+    GPU_REQUESTS,
     JOBS,
     KOORDINATOR_DEVICES,
     NAMESPACES,
@@ -34,7 +35,7 @@ from apps.planner.snapshot import Snapshot
 Json = dict[str, Any]
 NEEDED = (NODES, PODS, NAMESPACES, REPLICASETS, STATEFULSETS, JOBS, BUDGETS)
 """Without these nothing is carried out. The rest may be missing or hidden in a cluster."""
-HELPFUL = (DEPLOYMENTS, DAEMONSETS, CLAIMS, VOLUMES, *ALL_POD_GROUPS, *DRA, KOORDINATOR_DEVICES)
+HELPFUL = (DEPLOYMENTS, DAEMONSETS, CLAIMS, VOLUMES, *ALL_POD_GROUPS, *DRA, KOORDINATOR_DEVICES, GPU_REQUESTS)
 
 
 def take_picture(

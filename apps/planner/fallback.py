@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from apps.planner.defrag import plan_unlock
+from apps.planner.gpu_wishes import REQUEST_LABEL, request_of
 from apps.planner.inventory import Node, Pod, Workload
 from apps.planner.movability import DEFAULT_SCHEDULER
 from apps.planner.plan import Goal, Lowering, Plan, Refusal
@@ -20,10 +21,12 @@ from apps.planner.waiting import group_pending
 Deadline = Callable[[], bool]
 GPUSHARE = "aliyun.com/gpu-mem"
 """Counted in GiB or in MiB, as its device plugin was told; a node's own numbers say which."""
-REQUEST = "defrag.gpu.internal/request"
+GPU_REQUEST = "GPURequest"
+"""Our own kind: what it states is changed in itself, and its pods stay as they are."""
 ROLLED_OUT = ("Deployment",)
 """Owners that make their pods anew by themselves when their template changes, also those that wait."""
-CHANGED = (*ROLLED_OUT, "StatefulSet", "ReplicaSet")
+RENEWED = ("StatefulSet", "ReplicaSet")
+CHANGED = (*ROLLED_OUT, *RENEWED)
 GIB_MIB = 1024
 
 
@@ -108,6 +111,9 @@ def plan_lowering(
 
 def ask_of(snapshot: Snapshot, pod: Pod) -> MemoryAsk | None:
     """GPU memory of one device that the pod asks for; None where it asks for none by itself."""
+    request = request_of(snapshot, pod)
+    if request is not None and request.memory_mib:
+        return MemoryAsk("", request.memory_mib, request.memory_mib)
     amount = pod.requests.get(GPUSHARE, 0)
     if amount > 0:
         return MemoryAsk(GPUSHARE, amount, amount * _mib_per_unit(snapshot.nodes.values()))
@@ -122,7 +128,7 @@ def describe(snapshot: Snapshot, found: Candidate, deadline: Deadline) -> Loweri
     assert owner is not None
     assert after is not None
     waiting = pods_of(snapshot, owner, lambda pod: pod.is_pending)
-    starts = _starting(snapshot, waiting, after, deadline)
+    starts = _starting(snapshot, owner, waiting, after, deadline)
     nodes = tuple(sorted(set(starts.values())))
     return Lowering(
         order=1,
@@ -137,7 +143,7 @@ def describe(snapshot: Snapshot, found: Candidate, deadline: Deadline) -> Loweri
         after=after.amount,
         before_mib=found.ask.mib,
         after_mib=after.mib,
-        renews=owner.kind not in ROLLED_OUT,
+        renews=owner.kind in RENEWED,
         starts=len(starts),
         nodes=nodes,
         reason=_say(len(waiting), len(starts), nodes, found.ask.mib, after.mib),
@@ -145,10 +151,17 @@ def describe(snapshot: Snapshot, found: Candidate, deadline: Deadline) -> Loweri
 
 
 def pods_of(snapshot: Snapshot, owner: Workload, wanted: Callable[[Pod], bool]) -> list[Pod]:
-    """Pods of an owner, also by way of its ReplicaSets, in a fixed order."""
+    """Pods of an owner, also by way of its ReplicaSets, or that name this GPURequest; in a fixed order."""
+    if owner.kind == GPU_REQUEST:
+        named = [pod for pod in snapshot.pods.values() if _names(pod, owner) and wanted(pod)]
+        return sorted(named, key=lambda pod: (pod.created_at, pod.uid))
     uids = {owner.uid, *(uid for uid, one in snapshot.workloads.items() if one.parent == owner.uid)}
     found = [pod for pod in snapshot.pods.values() if pod.workload in uids and wanted(pod)]
     return sorted(found, key=lambda pod: (pod.created_at, pod.uid))
+
+
+def _names(pod: Pod, request: Workload) -> bool:
+    return pod.namespace == request.namespace and pod.labels.get(REQUEST_LABEL) == request.name
 
 
 def _judge(snapshot: Snapshot, one: Candidate, limits: FallbackLimits) -> Candidate:
@@ -160,7 +173,8 @@ def _judge(snapshot: Snapshot, one: Candidate, limits: FallbackLimits) -> Candid
         return replace(
             one,
             owner=owner,
-            why_not=f"{running[0].key} of the same {owner.kind} runs, and would be restarted.",
+            why_not=f"{running[0].key} of the same {owner.kind} runs, and "
+            f"{'goes by it too' if owner.kind == GPU_REQUEST else 'would be restarted'}.",
         )
     asks = {ask_of(snapshot, pod) for pod in pods_of(snapshot, owner, lambda pod: pod.is_pending)}
     if len(asks) > 1:
@@ -175,8 +189,10 @@ def _judge(snapshot: Snapshot, one: Candidate, limits: FallbackLimits) -> Candid
 
 def _owner_of(snapshot: Snapshot, pod: Pod) -> tuple[Workload | None, str]:
     """Whose template states what the pod asks for; or why none is to be changed."""
-    if pod.labels.get(REQUEST):
-        return None, "What it asks for stands in its GPURequest: whoever made that can lower it there."
+    request = request_of(snapshot, pod)
+    if request is not None and request.memory_mib:
+        namespace, _, name = request.key.partition("/")
+        return Workload(request.uid, GPU_REQUEST, namespace, name), ""
     if not pod.workload:
         return None, "It has no owner that would make it anew with another request."
     if pod.owner_kind == "Job":
@@ -219,10 +235,16 @@ def _mib_per_unit(nodes: Iterable[Node]) -> int:
 
 
 def _starting(
-    snapshot: Snapshot, waiting: Sequence[Pod], after: MemoryAsk, deadline: Deadline
+    snapshot: Snapshot, owner: Workload, waiting: Sequence[Pod], after: MemoryAsk, deadline: Deadline
 ) -> dict[str, str]:
     """Pod key -> node: who would start if all of them asked for that, no others came, and nobody moved."""
-    asking = {pod.uid: _asking(pod, after) for pod in waiting}
+    if owner.kind == GPU_REQUEST:
+        key = f"{owner.namespace}/{owner.name}"
+        lower = replace(snapshot.gpu_requests[key], memory_mib=after.mib)
+        snapshot = replace(snapshot, gpu_requests={**snapshot.gpu_requests, key: lower})
+        asking = {pod.uid: replace(pod, scheduler=DEFAULT_SCHEDULER) for pod in waiting}
+    else:
+        asking = {pod.uid: _asking(pod, after) for pod in waiting}
     others = {uid: pod for uid, pod in snapshot.pods.items() if not pod.is_pending}
     alone = replace(snapshot, pods={**others, **asking})
     plan = plan_unlock(alone, workload=None, max_moves=0, deadline=deadline)

@@ -176,3 +176,4 @@ class GpuRequest:
     model: str = ""
     preemptible: bool | None = None
     problem: str = ""
+    uid: str = ""

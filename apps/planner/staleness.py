@@ -11,12 +11,13 @@ from collections.abc import Iterator
 
 from apps.planner.inventory import Node, Pod
 from apps.planner.mig.nodes import MIG_PREFIX
-from apps.planner.plan import Move, Plan
+from apps.planner.plan import Lowering, Move, Plan
 from apps.planner.resources import asks_gpu
 from apps.planner.selectors import matches
 from apps.planner.snapshot import Snapshot
 
 MIG_CONFIG = "nvidia.com/mig.config"
+REQUEST = "defrag.gpu.internal/request"
 
 
 def what_changed(plan: Plan, before: Snapshot | None, now: Snapshot) -> list[str]:
@@ -216,17 +217,28 @@ def _closed_budgets(plan: Plan, before: Snapshot | None, now: Snapshot) -> Itera
 def _changed_lowerings(plan: Plan, now: Snapshot) -> Iterator[str]:
     """Less is asked for only while all its pods wait: a change of the template would restart those."""
     for one in plan.lowerings:
-        known = {
-            one.owner_uid,
-            *(uid for uid, owner in now.workloads.items() if owner.parent == one.owner_uid),
-        }
-        here = [pod for pod in now.pods.values() if pod.workload in known and not pod.terminating]
-        if one.owner_uid not in now.workloads:
+        there, here = _of_owner(one, now)
+        if not there:
             yield f"{one.owner_kind} {one.owner} is gone or was made anew (change {one.order})"
         elif running := [pod.key for pod in here if pod.is_holding]:
             yield f"{min(running)} of {one.owner_kind} {one.owner} runs now (change {one.order})"
         elif not any(pod.is_pending for pod in here):
             yield f"no pod of {one.owner_kind} {one.owner} waits any more (change {one.order})"
+
+
+def _of_owner(one: Lowering, now: Snapshot) -> tuple[bool, list[Pod]]:
+    """Whether the owner is there as it was, and its pods that are not ending."""
+    if one.owner_kind == "GPURequest":
+        request = now.gpu_requests.get(one.owner)
+        named = (
+            pod for pod in now.pods.values() if f"{pod.namespace}/{pod.labels.get(REQUEST, '')}" == one.owner
+        )
+        return request is not None and request.uid == one.owner_uid, [
+            pod for pod in named if not pod.terminating
+        ]
+    known = {one.owner_uid, *(uid for uid, owner in now.workloads.items() if owner.parent == one.owner_uid)}
+    theirs = [pod for pod in now.pods.values() if pod.workload in known and not pod.terminating]
+    return one.owner_uid in now.workloads, theirs
 
 
 def _gone_waiting(plan: Plan, now: Snapshot) -> Iterator[str]:

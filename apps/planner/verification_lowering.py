@@ -11,6 +11,7 @@ from apps.planner.inventory import Pod
 from apps.planner.plan import Goal, Lowering, Plan
 from apps.planner.snapshot import Snapshot
 
+REQUEST, LABEL = "GPURequest", "defrag.gpu.internal/request"
 KINDS = ("Deployment", "StatefulSet", "ReplicaSet")
 
 
@@ -28,15 +29,14 @@ def lowering_faults(snapshot: Snapshot, plan: Plan) -> list[str]:
 
 
 def _faults(snapshot: Snapshot, one: Lowering) -> Iterator[str]:
-    owner = snapshot.workloads.get(one.owner_uid)
-    if owner is None or (owner.kind, f"{owner.namespace}/{owner.name}") != (one.owner_kind, one.owner):
+    if not _is_there(snapshot, one):
         yield "it is not the owner that is there"
         return
-    if owner.kind not in KINDS:
-        yield f"the template of a {owner.kind} is not to be changed"
+    if one.owner_kind not in (*KINDS, REQUEST):
+        yield f"the template of a {one.owner_kind} is not to be changed"
     if not 0 < one.after_mib < one.before_mib or not 0 < one.after < one.before:
         yield f"{one.after_mib} MiB is not less than {one.before_mib} MiB, or nothing"
-    theirs = [pod for pod in snapshot.pods.values() if _belongs(snapshot, pod, one.owner_uid)]
+    theirs = [pod for pod in snapshot.pods.values() if _is_of(snapshot, pod, one)]
     if any(pod.node_name and pod.phase not in ("Succeeded", "Failed") for pod in theirs):
         yield "a pod of it runs"
     waiting = {pod.uid for pod in theirs if not pod.node_name and pod.phase == "Pending"}
@@ -44,8 +44,27 @@ def _faults(snapshot: Snapshot, one: Lowering) -> Iterator[str]:
         yield "a pod of the plan does not wait"
     for pod in theirs:
         asked = pod.requests.get(one.resource) if one.resource else pod.gpu_memory_mib
+        if one.owner_kind == REQUEST:
+            asked = snapshot.gpu_requests[one.owner].memory_mib
         if pod.uid in one.pod_uids and asked != one.before:
             yield f"{pod.key} does not ask for {one.before}"
+
+
+def _is_there(snapshot: Snapshot, one: Lowering) -> bool:
+    if one.owner_kind == REQUEST:
+        request = snapshot.gpu_requests.get(one.owner)
+        return request is not None and request.uid == one.owner_uid
+    owner = snapshot.workloads.get(one.owner_uid)
+    return owner is not None and (owner.kind, f"{owner.namespace}/{owner.name}") == (
+        one.owner_kind,
+        one.owner,
+    )
+
+
+def _is_of(snapshot: Snapshot, pod: Pod, one: Lowering) -> bool:
+    if one.owner_kind == REQUEST:
+        return f"{pod.namespace}/{pod.labels.get(LABEL, '')}" == one.owner
+    return _belongs(snapshot, pod, one.owner_uid)
 
 
 def _belongs(snapshot: Snapshot, pod: Pod, uid: str) -> bool:

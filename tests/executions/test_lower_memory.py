@@ -123,6 +123,24 @@ def test_each_way_of_stating_it_is_found_and_changed_alone():
     assert the_statement(hami, "") is None
 
 
+def test_our_own_kind_is_patched_in_its_one_field_and_none_of_its_pods_is_touched():
+    metadata = {"name": "big", "namespace": "ml", "uid": "uid-web", "resourceVersion": "5"}
+    request = lower_memory.as_kind({"metadata": metadata, "spec": {"gpuMem": 25_000, "gpuType": "A30"}})
+    mine = {"owner_kind": "GPURequest", "name": "big", "resource": "", "before": 25_000, "after": 24_000}
+    found = look(request, pod(), **mine, renews=False)
+    assert (found.effect, found.seen) == ("lower", {"earlier": {"spec": 25_000}})
+    stated = found.arguments["stated"]
+    assert patch_of(request, stated, with_amount(stated, 24_000)) == {
+        "metadata": {"uid": "uid-web", "resourceVersion": "5"},
+        "spec": {"gpuMem": 24_000},
+    }
+    lowered = {**request, "spec": {"gpuMem": 24_000}}
+    assert look(lowered, pod(), sent=["lower"], **mine, renews=False).verdict == Verdict.DONE
+    assert look(request, pod(on="n1"), **mine).cause == "owner-runs"
+    named = {"metadata": {"labels": {"defrag.gpu.internal/request": "big"}}}
+    assert lower_memory.naming("big", [named, pod()]) == [named]
+
+
 @pytest.fixture
 def stage(webhook, transactional_db, simulated_cluster, settings, tmp_path):
     """share-1 has 15 GiB on one card, 9 are taken. Two owners wait for 7 each; either could start with 6."""

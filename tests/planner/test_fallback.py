@@ -8,6 +8,7 @@ from apps.planner.fallback import FallbackLimits, list_candidates, plan_lowering
 from apps.planner.inventory import Gpu, Node, Pod, Workload
 from apps.planner.plan import Goal
 from apps.planner.plan_json import plan_from_dict, plan_to_dict
+from apps.planner.queues import GpuRequest
 from apps.planner.snapshot import Snapshot
 from apps.planner.staleness import what_changed
 from apps.planner.verification import check_plan
@@ -151,3 +152,33 @@ def test_the_checker_sees_what_must_not_be():
     assert faults(owner_uid="uid-sts") == ["ml/web: it is not the owner that is there"]
     running = snapshot.with_pods([RUNS])
     assert "ml/web: a pod of it runs" in check_plan(running, plan)
+
+
+def test_a_request_of_our_own_kind_is_lowered_in_itself_and_its_pods_stay():
+    labels = {"defrag.gpu.internal/request": "big"}
+    pod = Pod("uid-p", "ml", "p", requests={"nvidia.com/gpu": 1, "cpu": 1000}, phase="Pending", labels=labels,
+              workload="uid-job", owner_kind="Job", created_at=NOW - 600)  # fmt: skip
+    offers = {"cpu": 16_000, "memory": 2**36, "pods": 110, "nvidia.com/gpu": 1}
+    cards = (Gpu(0, "g0", memory_mib=24_000),)
+    node = Node("n1", uid="uid-n1", hostname="n1", allocatable=offers, capacity=offers, vendor="nvidia",
+                model="A30", gpu_resource="nvidia.com/gpu", gpus=cards)  # fmt: skip
+    request = GpuRequest("ml/big", memory_mib=25_000, uid="uid-big")
+    snapshot = replace(seen(pod), nodes={"n1": node}, gpu_requests={"ml/big": request})
+    plan = plan_for(snapshot, "ml/p")
+    (one,) = plan.lowerings
+    assert (one.owner_kind, one.owner, one.owner_uid, one.renews) == (
+        "GPURequest",
+        "ml/big",
+        "uid-big",
+        False,
+    )
+    assert (one.before, one.after, one.starts, one.nodes) == (25_000, 24_000, 1, ("n1",))
+    assert check_plan(snapshot, plan) == []
+    assert what_changed(plan, snapshot, snapshot) == []
+    runs = replace(pod, node_name="n1", phase="Running")
+    assert what_changed(plan, snapshot, snapshot.with_pods([runs])) == [
+        "ml/p of GPURequest ml/big runs now (change 1)"
+    ]
+    other = replace(snapshot, gpu_requests={"ml/big": replace(request, uid="uid-other")})
+    assert what_changed(plan, snapshot, other) == ["GPURequest ml/big is gone or was made anew (change 1)"]
+    assert check_plan(other, plan) == ["ml/big: it is not the owner that is there"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from apps.executions.checks.looking import Look, Objection
-from apps.executions.memory_asks import find_statements
+from apps.executions.memory_asks import GPU_REQUEST, find_statements
 from apps.executions.sightings import uid
-from apps.executions.steps.lower_memory import KINDS, belonging, running_of
+from apps.executions.steps.lower_memory import KINDS, as_kind, belonging, naming, running_of
 from apps.kube.gateway import PODS, REPLICASETS
 from apps.planner.plan import Lowering
 
@@ -28,6 +28,8 @@ def check_lowerings(look: Look) -> Iterator[Objection]:
 def _why_not(look: Look, one: Lowering) -> Iterator[str]:
     namespace, _, name = one.owner.partition("/")
     owner = look.gateway.get_object(KINDS[one.owner_kind], name, namespace=namespace)
+    is_request = one.owner_kind == GPU_REQUEST
+    owner = as_kind(owner) if is_request else owner
     if owner is None or uid(owner) != one.owner_uid:
         yield "it is gone or was made anew."
         return
@@ -39,7 +41,7 @@ def _why_not(look: Look, one: Lowering) -> Iterator[str]:
         told = ", ".join(str(value) for value in stated[0].raw.values())
         yield f"its template asks for {told}, not for {one.before} as its pods do."
     pods = look.gateway.list_objects(PODS, namespace=namespace).objects
-    sets = look.gateway.list_objects(REPLICASETS, namespace=namespace).objects
-    running = running_of(belonging(one.owner_uid, sets, pods))
+    sets = [] if is_request else look.gateway.list_objects(REPLICASETS, namespace=namespace).objects
+    running = running_of(naming(name, pods) if is_request else belonging(one.owner_uid, sets, pods))
     if running:
-        yield f"its pod {running[0]} has a node by now and would be restarted."
+        yield f"its pod {running[0]} has a node by now."

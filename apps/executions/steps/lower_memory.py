@@ -14,13 +14,19 @@ from typing import Any
 
 from apps.executions.context import Context
 from apps.executions.decisions import Decision, act, done, moot, stop, wait
-from apps.executions.memory_asks import Statement, patch_of, the_statement, with_amount
+from apps.executions.memory_asks import GPU_REQUEST, Statement, patch_of, the_statement, with_amount
 from apps.executions.models import Step
-from apps.executions.sightings import is_finished, is_leaving, name, node_of, owner_uid, uid
-from apps.kube.gateway import DEPLOYMENTS, PODS, REPLICASETS, STATEFULSETS
+from apps.executions.sightings import is_finished, is_leaving, label, name, node_of, owner_uid, uid
+from apps.kube.gateway import DEPLOYMENTS, GPU_REQUESTS, PODS, REPLICASETS, STATEFULSETS
 
 Json = dict[str, Any]
-KINDS = {"Deployment": DEPLOYMENTS, "StatefulSet": STATEFULSETS, "ReplicaSet": REPLICASETS}
+KINDS = {
+    "Deployment": DEPLOYMENTS,
+    "StatefulSet": STATEFULSETS,
+    "ReplicaSet": REPLICASETS,
+    GPU_REQUEST: GPU_REQUESTS,
+}
+REQUEST_LABEL = "defrag.gpu.internal/request"
 CHANGED, RUNS = "owner-changed", "owner-runs"
 
 
@@ -37,9 +43,21 @@ def observe(context: Context, step: Step) -> Facts:
     params = step.params
     space, gateway = params["namespace"], context.gateway
     owner = gateway.get_object(KINDS[params["owner_kind"]], params["name"], namespace=space, fresh=True)
-    sets = gateway.list_objects(REPLICASETS, namespace=space, fresh=True)
     pods = gateway.list_objects(PODS, namespace=space, fresh=True)
+    if params["owner_kind"] == GPU_REQUEST:
+        return Facts(as_kind(owner), tuple(naming(params["name"], pods)))
+    sets = gateway.list_objects(REPLICASETS, namespace=space, fresh=True)
     return Facts(owner, tuple(belonging(params["uid"], sets, pods)))
+
+
+def as_kind(request: Json | None) -> Json | None:
+    """A GPURequest that says what it is; objects of a list do not."""
+    return {**request, "kind": GPU_REQUEST} if request is not None else None
+
+
+def naming(request: str, pods: Iterable[Json]) -> list[Json]:
+    """Pods of one namespace that name the GPURequest."""
+    return [pod for pod in pods if label(pod, REQUEST_LABEL) == request]
 
 
 def belonging(owner: str, sets: Iterable[Json], pods: Iterable[Json]) -> list[Json]:
@@ -83,7 +101,8 @@ def _decide_renewing(step: Step, facts: Facts) -> Decision:
     """Pods that wait with the earlier request, where their owner makes none anew while they do."""
     params, told = step.params, f"{step.params['owner']} asks for {step.params['after_mib']:,} MiB"
     if not params["renews"]:
-        return done(f"{told}; it makes its waiting pods anew")
+        by_itself = "" if params["owner_kind"] == GPU_REQUEST else "; it makes its waiting pods anew"
+        return done(f"{told}{by_itself}")
     waiting = [pod for pod in facts.pods if uid(pod) in params["pods"] and not node_of(pod)]
     leaving = [pod for pod in waiting if is_leaving(pod)]
     staying = [pod for pod in waiting if not is_leaving(pod) and not is_finished(pod)]
@@ -125,7 +144,10 @@ def apply(context: Context, step: Step, decision: Decision) -> None:
     values = with_amount(stated, params["after"]) if decision.effect == "lower" else told["earlier"]
     patch = patch_of(told["owner"], stated, values)
     kind = KINDS[params["owner_kind"]]
-    context.gateway.patch_object(kind, params["name"], patch, namespace=params["namespace"], strategic=True)
+    is_template = params["owner_kind"] != GPU_REQUEST  # own kinds take no strategic patch
+    context.gateway.patch_object(
+        kind, params["name"], patch, namespace=params["namespace"], strategic=is_template
+    )
 
 
 def running_of(pods: Iterable[Json]) -> list[str]:

@@ -26,6 +26,7 @@ def read_gpu_request(raw: Mapping[str, Any]) -> GpuRequest:
         model=clean(model, LONGEST_MODEL).strip(),
         preemptible=preemptible if isinstance(preemptible, bool) else None,
         problem="; ".join(problems),
+        uid=clean(metadata.get("uid"), 100),
     )
 
 
