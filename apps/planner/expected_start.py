@@ -54,6 +54,15 @@ def expect_starts(
     return _Replay(snapshot, waiting, facts, deadline).run()
 
 
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One workload in turn. shape: a number, equal for those that fit alike; None where neighbours matter."""
+
+    waiting: WaitingWorkload
+    pods: list[Pod]
+    shape: int | None
+
+
 class _Replay:
     def __init__(
         self, snapshot: Snapshot, waiting: Sequence[WaitingWorkload], facts: Facts, deadline: Deadline
@@ -62,7 +71,6 @@ class _Replay:
         self.rooms: Rooms = free_room(snapshot)
         self.fitting = Fitting(self.rooms)
         self.found: dict[str, ExpectedStart] = {}
-        self.left = [one for one in waiting if self._is_in_turn(one)]
         self.ends: dict[str, End] = {}
         for uid in self.rooms.where:
             end = find_end(snapshot, snapshot.pods[uid], facts.runs)
@@ -71,6 +79,11 @@ class _Replay:
         self.due = [(end.at, uid) for uid, end in self.ends.items()]
         heapify(self.due)
         self.was_cut = False
+        rooms = self.rooms.by_node
+        self.tightest = sorted(rooms, key=lambda name: (rooms[name].idle_milli, name))
+        self.refusing: dict[int, int] = {}
+        self.shapes: dict[object, int] = {}
+        self.left = [self._line_of(one) for one in waiting if self._is_in_turn(one)]
 
     def run(self) -> dict[str, ExpectedStart]:
         now = self.snapshot.taken_at
@@ -83,8 +96,12 @@ class _Replay:
             node = self.rooms.where[uid]
             self.rooms.remove(self.snapshot.pods[uid])
             self._start(self.left, max(at, now), (node, self.ends[uid]))
+        said: dict[tuple[int | None, bool], str] = {}
         for one in self.left:
-            self.found[one.key] = ExpectedStart(words=self._why_unknown(one))
+            alike = (one.shape, one.waiting.reason_code == "fits")
+            if one.shape is None or alike not in said:
+                said[alike] = self._why_unknown(one.waiting)
+            self.found[one.waiting.key] = ExpectedStart(words=said[alike])
         return self.found
 
     def _is_in_turn(self, one: WaitingWorkload) -> bool:
@@ -98,33 +115,54 @@ class _Replay:
             return True
         return False
 
-    def _start(self, candidates: list[WaitingWorkload], at: float, freed: tuple[str, End] | None) -> None:
+    def _start(self, candidates: list[_Line], at: float, freed: tuple[str, End] | None) -> None:
         """All that fits now. freed: the node that just lost a pod; only there single pods find new room."""
-        refused: set[tuple[object, ...]] = set()
-        left: list[WaitingWorkload] = []
-        for one in candidates:
-            pods = [self.snapshot.pods[uid] for uid in one.pods]
-            shape = (len(pods), *((self.rooms.demand(pod), self.fitting.signature(pod)) for pod in pods[:1]))
-            nodes = self._place(pods, freed[0] if freed else "") if shape not in refused else None
-            if nodes is None:
-                if not any(self.fitting.needs_neighbours(pod) for pod in pods):
-                    refused.add(shape)
-                left.append(one)
-            else:
-                self._note(one, pods, nodes, at, freed[1] if freed else None)
+        refused: set[object] = set()
+        left: list[_Line] = []
+        for number, line in enumerate(candidates):
+            if line.shape in refused:
+                left.append(line)
+                continue
+            if self.deadline():
+                self.was_cut = True
+                left += candidates[number:]
+                break
+            nodes = self._place(line, freed[0] if freed else "")
+            if nodes is not None:
+                self._note(line, nodes, at, freed[1] if freed else None)
+                continue
+            left.append(line)
+            if line.shape is not None:
+                refused.add(line.shape)
         self.left = left
 
-    def _place(self, pods: list[Pod], freed: str) -> list[str] | None:
-        if len(pods) == 1 and freed:
-            if not self.fitting.can_run(pods[0], freed):
-                return None
-            self.rooms.place(pods[0], freed)
-            return [freed]
-        return place_together(self.rooms, self.fitting, pods)
+    def _line_of(self, one: WaitingWorkload) -> _Line:
+        pods = [self.snapshot.pods[uid] for uid in one.pods]
+        if any(self.fitting.needs_neighbours(pod) for pod in pods):
+            return _Line(one, pods, None)
+        kinds = frozenset((self.rooms.demand(pod), self.fitting.signature(pod)) for pod in pods)
+        return _Line(one, pods, self.shapes.setdefault((len(pods), kinds), len(self.shapes)))
 
-    def _note(
-        self, one: WaitingWorkload, pods: list[Pod], nodes: list[str], at: float, end: End | None
-    ) -> None:
+    def _place(self, line: _Line, freed: str) -> list[str] | None:
+        pods = line.pods
+        if len(pods) > 1 or line.shape is None:
+            return place_together(self.rooms, self.fitting, pods)
+        node = freed if freed else self._first_fit(pods[0], line.shape)
+        if not node or (freed and not self.fitting.can_run(pods[0], node)):
+            return None
+        self.rooms.place(pods[0], node)
+        return [node]
+
+    def _first_fit(self, pod: Pod, shape: int) -> str:
+        """Before anything ends rooms only shrink: a node that refused this shape once refuses it again."""
+        at = self.refusing.get(shape, 0)
+        while at < len(self.tightest) and not self.fitting.can_run(pod, self.tightest[at]):
+            at += 1
+        self.refusing[shape] = at
+        return self.tightest[at] if at < len(self.tightest) else ""
+
+    def _note(self, line: _Line, nodes: list[str], at: float, end: End | None) -> None:
+        one, pods = line.waiting, line.pods
         takes = [self.facts.starts.of(pod, node) for pod, node in zip(pods, nodes, strict=True)]
         slowest, basis = max(takes)
         why = "there is room now" if end is None else f"when {nodes[-1]} is left: {end.words}"
