@@ -75,7 +75,7 @@ def change(snapshot: Snapshot, changes: tuple[Change, ...]) -> Snapshot:
 def weigh_changes(cluster: Cluster, snapshot: Snapshot, changes: tuple[Change, ...]) -> Effect:
     """What they would do, measured against what the cluster wants now. Raises PlannerBusy, BadChange."""
     after, wanted = change(snapshot, changes), wanted_at(cluster, snapshot).workload
-    return _beside(
+    return beside(
         snapshot,
         "effect",
         changes,
@@ -85,7 +85,7 @@ def weigh_changes(cluster: Cluster, snapshot: Snapshot, changes: tuple[Change, .
 
 def make_room(snapshot: Snapshot, shape: Shape, changes: tuple[Change, ...] = ()) -> Plan:
     """What would have to move, or be cut anew, for all pods of a shape. changes: that the snapshot has."""
-    return _beside(
+    return beside(
         snapshot,
         "room",
         (shape, changes),
@@ -98,7 +98,7 @@ def weigh_fallbacks(
 ) -> tuple[tuple[Candidate, Lowering | None], ...]:
     """What has waited long and asks for much GPU memory, in the order of the queue. Of the first MOST_WEIGHED
     that are offered less: what that would change. Raises PlannerBusy."""
-    return _beside(snapshot, "fallbacks", limits, lambda: _weigh_fallbacks(snapshot, limits, _deadline()))
+    return beside(snapshot, "fallbacks", limits, lambda: _weigh_fallbacks(snapshot, limits, _deadline()))
 
 
 def _weigh_fallbacks(
@@ -119,12 +119,12 @@ def unlock(
     that wait for MIG instances, once; of that plan this is the part that serves the workload. max_moves: as
     many as a plan of that cluster may have, so that the plan made of it is the same."""
     if waiting.profiles and not waiting.gpus_per_pod:
-        everything = _beside(
+        everything = beside(
             snapshot, "layouts", (changes, max_moves), lambda: _plan_layouts(snapshot, max_moves)
         )
         return part_for(everything, waiting.key, waiting.pods)
     subject = (waiting.key, changes, max_moves)
-    return _beside(snapshot, "unlock", subject, lambda: _unlock(snapshot, waiting.key, max_moves))
+    return beside(snapshot, "unlock", subject, lambda: _unlock(snapshot, waiting.key, max_moves))
 
 
 def advise_preemption(
@@ -137,7 +137,7 @@ def advise_preemption(
     lowest = min((pod.priority for pod in snapshot.pods.values() if pod.is_holding), default=None)
     if not waiting.gpus_per_pod or never or lowest is None or lowest >= waiting.priority:
         return None
-    plan = _beside(snapshot, "preempt", (waiting.key, changes), lambda: _preempt(snapshot, waiting.key))
+    plan = beside(snapshot, "preempt", (waiting.key, changes), lambda: _preempt(snapshot, waiting.key))
     return plan if plan.preemptions else None
 
 
@@ -153,7 +153,7 @@ def _plan_layouts(snapshot: Snapshot, max_moves: int) -> Plan:
     return plan_mig(snapshot, max_moves=max_moves, deadline=_deadline())
 
 
-def _beside(snapshot: Snapshot, what: str, subject: object, find: Callable[[], Answer]) -> Answer:
+def beside(snapshot: Snapshot, what: str, subject: object, find: Callable[[], Answer]) -> Answer:
     """Found beside the request, one question at a time; whoever asks waits a moment for it."""
     key = (snapshot.cluster, what, subject)
     answer = _submit(key, lambda: _remember(snapshot, what, subject, find))

@@ -46,6 +46,7 @@ def console(console_server):
         "grid-link": f"{GRID}?mode=link",
         "node": f"{GRID}nodes/a100-16/",
         "queue": f"{GRID}queue/?simulate=default/llama-70b",
+        "waits": f"{GRID}queue/waits/",
         "what-if": f"{GRID}what-if/?gpus=2&link=nvlink",
         "mig": "/clusters/gpu-mig-1/mig/",
         "mig-node": "/clusters/gpu-mig-1/nodes/mig-01/",
