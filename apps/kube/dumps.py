@@ -31,6 +31,8 @@ from apps.kube.gateway import (
     KOORDINATOR_DEVICES,
     LOCAL_QUEUES,
     NAMESPACES,
+    NATIVE_POD_GROUPS,
+    NATIVE_WORKLOADS,
     NODES,
     POD_GROUPS,
     PODS,
@@ -82,7 +84,11 @@ KINDS = {
     "ElasticQuota": ELASTIC_QUOTAS,
     "GPURequest": GPU_REQUESTS,
 }
-NAMESAKES = {"PodGroup": (VOLCANO_POD_GROUPS, KAI_POD_GROUPS), "Queue": (VOLCANO_QUEUES,)}
+NAMESAKES = {
+    "PodGroup": (VOLCANO_POD_GROUPS, KAI_POD_GROUPS, NATIVE_POD_GROUPS),
+    "Queue": (VOLCANO_QUEUES,),
+    "Workload": (NATIVE_WORKLOADS,),
+}
 """Other API groups' kinds of the same name."""
 DEEPEST_LIST = 4
 MOST_OBJECTS = 500_000

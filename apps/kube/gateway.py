@@ -84,8 +84,8 @@ VOLUMES = Kind("", "v1", "persistentvolumes", False)
 CLAIMS = Kind("", "v1", "persistentvolumeclaims", True)
 QUOTAS = Kind("", "v1", "resourcequotas", True)
 AUTOSCALERS = Kind("autoscaling", "v2", "horizontalpodautoscalers", True)
-ALL_POD_GROUPS = (POD_GROUPS, VOLCANO_POD_GROUPS, KAI_POD_GROUPS)
-"""Three kinds of one name. The first goes before where two of them are named alike."""
+ALL_POD_GROUPS = (POD_GROUPS, VOLCANO_POD_GROUPS, KAI_POD_GROUPS, NATIVE_POD_GROUPS)
+"""Four kinds of one name. The first goes before where two of them are named alike."""
 QUEUE_KINDS = (
     CLUSTER_QUEUES,
     COHORTS,

@@ -54,6 +54,8 @@ POD_SPEC = (
     "resources",
     "resourceClaims",
     "volumes",
+    "schedulingGroup",
+    "workloadRef",
 )
 POD_STATUS = (
     "phase",

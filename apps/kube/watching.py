@@ -21,6 +21,7 @@ from apps.kube.gateway import (
     JOBS,
     KOORDINATOR_DEVICES,
     NAMESPACES,
+    NATIVE_WORKLOADS,
     NODES,
     PODS,
     PRIORITY_CLASSES,
@@ -36,7 +37,7 @@ from apps.kube.kubernetes_gateway import KubernetesGateway
 from apps.kube.object_store import KeptObject, ObjectStore
 
 ESSENTIAL = (NODES, PODS)
-OPTIONAL = (*ALL_POD_GROUPS, *DRA, KOORDINATOR_DEVICES, *QUEUE_KINDS, GPU_REQUESTS)
+OPTIONAL = (*ALL_POD_GROUPS, NATIVE_WORKLOADS, *DRA, KOORDINATOR_DEVICES, *QUEUE_KINDS, GPU_REQUESTS)
 WATCHED = (
     NODES,
     PODS,

@@ -153,6 +153,8 @@ def watch_for_a_moment(stage):
 OF_OTHER_SCHEDULERS = {
     "scheduling.volcano.sh/podgroups",
     "scheduling.run.ai/podgroups",
+    "scheduling.k8s.io/podgroups",
+    "scheduling.k8s.io/workloads",
     "scheduling.koordinator.sh/devices",
     "scheduling.x-k8s.io/elasticquotas",
     "scheduling.run.ai/queues",

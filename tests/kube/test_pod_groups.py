@@ -1,9 +1,19 @@
-"""Gangs of three schedulers, companies that fall together, and pods that share what they should not."""
+"""Gangs of four schedulers, companies that fall together, and pods that share what they should not."""
 
 import pytest
 
-from apps.kube.gateway import KAI_POD_GROUPS, POD_GROUPS, PODS, REPLICASETS, VOLCANO_POD_GROUPS
+from apps.kube.gateway import (
+    KAI_POD_GROUPS,
+    NATIVE_POD_GROUPS,
+    NATIVE_WORKLOADS,
+    POD_GROUPS,
+    PODS,
+    REPLICASETS,
+    VOLCANO_POD_GROUPS,
+)
+from apps.kube.object_store import KeptObject
 from apps.kube.translate import Translator, build_snapshot
+from apps.kube.trimming import trim_object
 from apps.planner.movability import movability
 from tests.kube.objects import owned, pod
 
@@ -39,6 +49,33 @@ OF_JOBSET = {
 
 def group(kind, name="train", **spec):
     return owned("PodGroup", name, api=kind.api_version, spec=spec, status=spec.pop("status", {}))
+
+
+def test_kubernetes_own_groups_are_gangs_by_the_pods_spec():
+    grouped = {"schedulingGroup": {"podGroupName": "train"}}
+    loose = {"schedulingGroup": {"podGroupName": "loose"}}
+    older = {"workloadRef": {"name": "job", "podGroup": "workers"}}
+    replica = {"workloadRef": {**older["workloadRef"], "podGroupReplicaKey": "7"}}
+    specs = {"a": grouped, "b": loose, "c": older, "d": replica}
+    policy = {"gang": {"minCount": 3}}
+    workload = owned("Workload", "job", spec={"podGroups": [{"name": "workers", "policy": policy}]})
+    objects = {
+        PODS: [pod(name, spec=spec) for name, spec in specs.items()],
+        NATIVE_POD_GROUPS: [
+            group(NATIVE_POD_GROUPS, schedulingPolicy=policy),
+            group(NATIVE_POD_GROUPS, "loose", schedulingPolicy={"basic": {}}),
+        ],
+        NATIVE_WORKLOADS: [workload],
+    }
+    kept = {kind: [KeptObject(trim_object(kind, raw)) for raw in raws] for kind, raws in objects.items()}
+    found = build_snapshot("lab", kept, 1.0)
+    by_pod = {name: found.gangs[found.pods[f"uid-{name}"].gang] for name in specs}
+    assert [(one.key, one.min_members) for one in by_pod.values()] == [
+        ("team-a/train", 3),
+        ("team-a/loose", 1),
+        ("team-a/job-workers", 3),
+        ("team-a/job-workers-7", 1),
+    ]
 
 
 def test_groups_of_one_name_in_three_apis_are_three_gangs():

@@ -1,7 +1,7 @@
-"""Gangs: the pod groups of three schedulers, and how a pod says that it belongs to one.
+"""Gangs: the pod groups of four schedulers, and how a pod says that it belongs to one.
 
-Three kinds of one name: the coscheduling plugin's, Volcano's and KAI's. A pod names its group by a label or
-an annotation of its scheduler, so two groups named alike are told apart.
+Four kinds of one name: the coscheduling plugin's, Volcano's, KAI's and Kubernetes' own. A pod names its group
+by a label or an annotation of its scheduler, or in its spec, so two groups named alike are told apart.
 """
 
 from __future__ import annotations
@@ -11,7 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from apps.kube.gateway import ALL_POD_GROUPS, KAI_POD_GROUPS, POD_GROUPS, VOLCANO_POD_GROUPS, Kind
+from apps.kube.gateway import (
+    ALL_POD_GROUPS,
+    KAI_POD_GROUPS,
+    NATIVE_POD_GROUPS,
+    NATIVE_WORKLOADS,
+    POD_GROUPS,
+    VOLCANO_POD_GROUPS,
+    Kind,
+)
 from apps.kube.translate.values import child, clean, entries, whole
 from apps.planner.inventory import Gang, Pod, Workload
 
@@ -42,13 +50,40 @@ def group_named_by(labels: Mapping[str, Any], annotations: Mapping[str, Any]) ->
     return "", ""
 
 
+def native_group(spec: Mapping[str, Any]) -> tuple[str, str]:
+    """Of Kubernetes' own: by `schedulingGroup` from 1.36 on, by `workloadRef` in 1.35."""
+    named = clean(child(spec, "schedulingGroup").get("podGroupName"), 253)
+    if not named:
+        workload = child(spec, "workloadRef")
+        parts = (workload.get(key) for key in ("name", "podGroup", "podGroupReplicaKey"))
+        named = "-".join(filter(None, (clean(part, 253) for part in parts)))
+    return (named, NATIVE_POD_GROUPS.group) if named else ("", "")
+
+
+def read_native_workload(raw: Mapping[str, Any]) -> tuple[Gang, ...]:
+    """The groups of a Workload of 1.35. Where they have replicas, each is a gang of its own, which no object
+    tells; its pods do."""
+    metadata = child(raw, "metadata")
+    space, name = clean(metadata.get("namespace"), 253), clean(metadata.get("name"), 253)
+    return tuple(
+        Gang(
+            key=f"{space}/{name}-{clean(one.get('name'), 253)}",
+            min_members=max(whole(child(one, "policy", "gang").get("minCount"), 1), 1),
+            kind="Workload",
+            api_version=NATIVE_WORKLOADS.api_version,
+        )
+        for one in entries(child(raw, "spec"), "podGroups")[:MOST_SUBGROUPS]
+    )
+
+
 def read_pod_group(raw: Mapping[str, Any], kind: Kind = POD_GROUPS) -> Gang:
     metadata, spec = child(raw, "metadata"), child(raw, "spec")
     subgroups = tuple(
         (clean(one.get("name"), 253), max(whole(one.get("minMember"), 1), 1))
         for one in entries(spec, "subGroups")[:MOST_SUBGROUPS]
     )
-    least = whole(spec.get("minMember"), sum(least for _name, least in subgroups) or 1)
+    own = child(spec, "schedulingPolicy", "gang").get("minCount") if kind == NATIVE_POD_GROUPS else None
+    least = whole(own or spec.get("minMember"), sum(least for _name, least in subgroups) or 1)
     return Gang(
         key=f"{clean(metadata.get('namespace'), 253)}/{clean(metadata.get('name'), 253)}",
         min_members=max(least, 1),

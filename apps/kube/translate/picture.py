@@ -19,6 +19,7 @@ from apps.kube.gateway import (
     JOBS,
     KOORDINATOR_DEVICES,
     NAMESPACES,
+    NATIVE_WORKLOADS,
     NODES,
     PODS,
     REPLICASETS,
@@ -27,7 +28,13 @@ from apps.kube.gateway import (
     Kind,
 )
 from apps.kube.translate.book_keeping import BookKeeper
-from apps.kube.translate.groups import Renamed, read_pod_group, tell_apart, with_unseen_gangs
+from apps.kube.translate.groups import (
+    Renamed,
+    read_native_workload,
+    read_pod_group,
+    tell_apart,
+    with_unseen_gangs,
+)
 from apps.kube.translate.holders import Holders, Sighting
 from apps.kube.translate.linked import Linker
 from apps.kube.translate.nodes import ReadNode, read_node
@@ -125,11 +132,7 @@ class Translator:
             workloads=self._with_unseen_owners(workloads, pods),
             budgets={budget.uid: budget for budget in self._read_budgets(objects, said)},
             gangs=with_unseen_gangs(groups, pods, workloads),
-            queues=facts.queues,
-            entrances=facts.entrances,
-            flavors=facts.flavors,
-            queued=facts.queued,
-            gpu_requests=facts.gpu_requests,
+            **facts.as_fields(),
             problems=tuple(said),
         )
 
@@ -240,6 +243,8 @@ class Translator:
             for kind in ALL_POD_GROUPS
             for raw in objects.get(kind, ())
         ]
+        for raw in objects.get(NATIVE_WORKLOADS, ()):
+            read += self._remembered("workload of Kubernetes", raw, read_native_workload, said) or ()
         return tell_apart(gang for gang in read if gang is not None)
 
     def _with_unseen_owners(

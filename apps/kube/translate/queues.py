@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from apps.kube.gateway import (
@@ -56,6 +56,9 @@ class QueueFacts:
     flavors: dict[str, Flavor] = field(default_factory=dict)
     queued: dict[str, QueuedWorkload] = field(default_factory=dict)
     gpu_requests: dict[str, GpuRequest] = field(default_factory=dict)
+
+    def as_fields(self) -> dict[str, Any]:
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
 
 def read_queue_facts(

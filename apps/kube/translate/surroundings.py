@@ -11,7 +11,7 @@ from typing import Any
 
 from apps.kube.translate.claims import pod_claim_names
 from apps.kube.translate.device_book import NOTHING, DeviceBook
-from apps.kube.translate.groups import Renamed, group_named_by
+from apps.kube.translate.groups import Renamed, group_named_by, native_group
 from apps.kube.translate.pods import Surroundings, controller_of
 from apps.kube.translate.protections import PROTECT
 from apps.kube.translate.values import child, clean, entries
@@ -62,8 +62,10 @@ def read_ties(raw: Mapping[str, Any]) -> Ties:
     metadata = child(raw, "metadata")
     labels, annotations = child(metadata, "labels"), child(metadata, "annotations")
     owner = controller_of(metadata)
-    group, group_api = group_named_by(labels, annotations)
     spec = child(raw, "spec")
+    group, group_api = group_named_by(labels, annotations)
+    if not group:
+        group, group_api = native_group(spec)
     claims = [
         clean(child(volume, "persistentVolumeClaim").get("claimName"), 253)
         for volume in entries(spec, "volumes")
