@@ -32,6 +32,21 @@ def test_the_queue_offers_it_beside_the_page(viewer, cluster):
     assert "Plan this change" not in part  # a viewer sees and asks for nothing
 
 
+def test_programs_read_the_same(viewer, cluster):
+    waiting_now(cluster)
+    answer = log_in(viewer).get("/api/v1/fallbacks/?cluster=gpu-east-1").json()
+    batch, web = sorted(answer["results"], key=lambda one: one["workload"])
+    assert (web["owner"], web["asks_mib"], web["offers_mib"], web["starts_pods"], web["nodes"]) == (
+        "Deployment ml/web",
+        7168,
+        6144,
+        1,
+        ["share-1"],
+    )
+    assert (batch["offers_mib"], batch["starts_pods"]) == (None, None)
+    assert "immutable" in batch["why_not"]
+
+
 def test_a_request_names_one_workload_and_waives_nothing():
     asked = {"goal": "lower-memory", "max_moves": 50, "seconds": 10.0}
     assert checked_request(workload="ml/web-1", **asked)["goal"] == "lower-memory"
