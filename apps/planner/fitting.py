@@ -92,7 +92,7 @@ class Fitting:
         key = (self.signature(pod), self._node_kinds[node.name])
         known = self._static.get(key)
         if known is None:
-            wished = _wish_reasons(self._wish(pod), node)
+            wished = wish_reasons(self._wish(pod), node)
             known = self._static[key] = tuple(dict.fromkeys((*_static_reasons(pod, node), *wished)))
         return known
 
@@ -231,7 +231,8 @@ def _link_reason(room: Room) -> Reason:
     return Reason.LINK if room.located else Reason.HOLDERS_UNKNOWN
 
 
-def _wish_reasons(wish: tuple[str, int] | None, node: Node) -> Iterable[Reason]:
+def wish_reasons(wish: tuple[str, int] | None, node: Node) -> Iterable[Reason]:
+    """What of a GPURequest (model, MiB of each GPU) the node's GPUs are not."""
     model, memory_mib = wish or ("", 0)
     if not is_model(node, model) or (memory_mib and not node.gpus):
         yield Reason.NO_SUCH_GPU

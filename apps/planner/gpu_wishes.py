@@ -6,6 +6,8 @@ them. Not in here: how many GPUs a pod asks for (resources), room on them (rooms
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from apps.planner.inventory import Node, Pod
 from apps.planner.naming import family_of, shown_model
 from apps.planner.queues import GpuRequest
@@ -39,8 +41,13 @@ def is_memory_known(node: Node) -> bool:
 
 def request_of(snapshot: Snapshot, pod: Pod) -> GpuRequest | None:
     """The pod's GPURequest; None where it names none, or one that is not there or cannot be honoured."""
-    name = pod.labels.get(REQUEST_LABEL) if snapshot.gpu_requests else None
-    found = snapshot.gpu_requests.get(f"{pod.namespace}/{name}") if name else None
+    return request_among(snapshot.gpu_requests, pod)
+
+
+def request_among(requests: Mapping[str, GpuRequest], pod: Pod) -> GpuRequest | None:
+    """The same among requests by their keys."""
+    name = pod.labels.get(REQUEST_LABEL) if requests else None
+    found = requests.get(f"{pod.namespace}/{name}") if name else None
     return found if found is not None and not found.problem else None
 
 

@@ -18,6 +18,7 @@ import structlog
 from apps.kube.gateway import (
     ALL_POD_GROUPS,
     DRA,
+    GPU_REQUESTS,
     JOBS,
     KOORDINATOR_DEVICES,
     NODES,
@@ -40,7 +41,7 @@ from apps.planner.workload import Workload, live_workload
 from apps.scheduling.extender.picture import Picture
 
 Key = tuple[str, str]
-URGENT = frozenset({KOORDINATOR_DEVICES, *DRA})
+URGENT = frozenset({KOORDINATOR_DEVICES, GPU_REQUESTS, *DRA})
 """A change of these changes what is answered about pods; others are worked in by themselves, or wait for the
 next round."""
 URGENT_SECONDS, ROUND_SECONDS, WORKLOAD_SECONDS = 2.0, 120.0, 300.0

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from apps.planner.fitting import wish_reasons
 from apps.planner.inventory import Pod
 from apps.planner.resources import Demand, demand_of
+from apps.planner.room import Room
 from apps.scheduling.extender.picture import Ints, Picture
 from apps.scheduling.extender.policies import Floats, ScorePolicy
 from apps.scheduling.extender.rules import UNKNOWN_NODE, Refusal, refuse
@@ -53,10 +55,10 @@ class Judge:
         stale = rows[judged.version[rows] != self.picture.version[rows]]
         for row in stale.tolist():
             room = self.picture.rooms[row]
-            refusal = None if room is None else refuse(
-                judged.pod, judged.demand, room, spare_drifted=self._spare_drifted
-            )  # fmt: skip
-            judged.code[row] = self.unknown if room is None else self._code(refusal)
+            if room is None:
+                judged.code[row] = self.unknown
+            else:
+                judged.code[row] = self._code(self._refuse(judged.pod, judged.demand, room))
         judged.version[stale] = self.picture.version[stale]
         return judged
 
@@ -80,11 +82,16 @@ class Judge:
         if room is None:
             return self.refusals[self.unknown]
         demand = demand_of(pod, self.picture.gpu_names)
-        return refuse(pod, demand, room, spare_drifted=self._spare_drifted)
+        return self._refuse(pod, demand, room)
+
+    def _refuse(self, pod: Pod, demand: Demand, room: Room) -> Refusal | None:
+        # The card's own memory is asked, whatever of it is reserved.
+        unmet = tuple(wish_reasons(self.picture.wish(pod), self.picture.nodes[room.node.name]))
+        return refuse(pod, demand, room, spare_drifted=self._spare_drifted, unmet=unmet)
 
     def _table(self, pod: Pod) -> Judged:
         demand = demand_of(pod, self.picture.gpu_names)
-        key = (demand, tuple(sorted(pod.node_selector.items())), pod.node_terms)
+        key = (demand, tuple(sorted(pod.node_selector.items())), pod.node_terms, self.picture.wish(pod))
         judged = self._shapes.get(key)
         if judged is None:
             size = len(self.picture.version)

@@ -17,7 +17,9 @@ import numpy.typing as npt
 
 from apps.kube.translate.holders import settle_holders, tells_devices
 from apps.planner.drift import Expected, find_drift
+from apps.planner.gpu_wishes import request_among
 from apps.planner.inventory import Gang, Node, Pod
+from apps.planner.queues import GpuRequest
 from apps.planner.room import Room
 from apps.planner.snapshot import Snapshot
 from apps.scheduling.extender.assumed import Assumed, AssumedPods, is_contradicted
@@ -44,6 +46,7 @@ class Picture:
         self.nodes: dict[str, Node] = {}
         self.pods: dict[str, Pod] = {}
         self.gangs: dict[str, Gang] = {}
+        self.gpu_requests: dict[str, GpuRequest] = {}
         self.gpu_names: frozenset[str] = frozenset()
         self.assumed = AssumedPods()
         self.names: list[str] = []
@@ -78,6 +81,7 @@ class Picture:
         for uid in [uid for uid in self.pods if uid not in snapshot.pods and uid not in newer]:
             self.forget_pod(uid)
         self.gangs = {**snapshot.gangs, **{key: one for key, one in self.gangs.items() if key in newer}}
+        self.gpu_requests = dict(snapshot.gpu_requests)
         for name in [name for name in self.nodes if name not in snapshot.nodes and name not in newer]:
             self.forget_node(name)
         for name, node in snapshot.nodes.items():
@@ -204,6 +208,11 @@ class Picture:
         self._retell(one.node)
 
     # --- looking ---
+
+    def wish(self, pod: Pod) -> tuple[str, int] | None:
+        """(model, MiB of each GPU) that its GPURequest asks for."""
+        found = request_among(self.gpu_requests, pod)
+        return None if found is None else (found.model, found.memory_mib or 0)
 
     def room(self, name: str) -> Room | None:
         row = self.row_of.get(name)

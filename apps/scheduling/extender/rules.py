@@ -8,6 +8,7 @@ The text stands in the pod's event and is counted there by sentence, so it names
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from apps.planner.fitting import Reason, reasons_of
@@ -38,14 +39,24 @@ class Refusal:
     hopeless: bool
 
 
-def refuse(pod: Pod, demand: Demand, room: Room, *, spare_drifted: bool = True) -> Refusal | None:
+def refuse(
+    pod: Pod,
+    demand: Demand,
+    room: Room,
+    *,
+    spare_drifted: bool = True,
+    unmet: Collection[Reason] = (),
+) -> Refusal | None:
     """None where the node may take the pod. spare_drifted: keep GPU pods off nodes that show less than they
-    did."""
-    found = (*_fixed(pod, demand, room.node, spare_drifted), *_passing(pod, demand, room))
+    did. unmet: what of the pod's GPURequest the node's GPUs are not."""
+    found = (*_fixed(pod, demand, room.node, spare_drifted), *unmet, *_passing(pod, demand, room))
     if not found:
         return None
-    hopeless = [reason for reason in found if reason in FIXED or _never_fits(reason, demand, room)]
+    fixed = FIXED.union(unmet)
+    hopeless = [reason for reason in found if reason in fixed or _never_fits(reason, demand, room)]
     reason = min(hopeless or found, key=ORDER.index)
+    if reason is Reason.GPU_MEMORY and reason in unmet:
+        return Refusal(str(reason), "its GPUs have less memory than the pod's GPURequest asks for", True)
     return Refusal(str(reason), word_of(reason, demand), bool(hopeless))
 
 

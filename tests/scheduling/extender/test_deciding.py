@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from apps.planner.inventory import LinkClass, Pod, Topology
-from apps.scheduling.extender.deciding import Extender, StalePicture
+from apps.planner.queues import GpuRequest
+from apps.scheduling.extender.deciding import Extender, Filtered, StalePicture
 from apps.scheduling.extender.holds import Hold, KeptHolds
 from apps.scheduling.extender.options import Options, WhenStale
 from apps.scheduling.extender.picture import Picture
@@ -211,3 +212,19 @@ def test_what_is_remembered_is_what_a_fresh_look_says(policy):
             assert asked.filter(probe, names) == fresh.filter(probe, names)
             assert asked.prioritize(probe, names) == fresh.prioritize(probe, names)
             asked.picture.release(probe.uid)
+
+
+def test_a_gpu_request_is_asked_of_the_cards_themselves_whatever_is_reserved():
+    pods = [
+        waiting(f"team/p-{name}", gpus=1, labels={"defrag.gpu.internal/request": name})[0]
+        for name in ("fits", "huge")
+    ]
+    snapshot = cluster("a1 ........\n b1 ........", *[[pod] for pod in pods], nodes={"b1": {"model": "L40S"}})
+    gpus = tuple(replace(gpu, memory_mib=81_920) for gpu in snapshot.nodes["a1"].gpus)
+    nodes = {name: replace(node, gpus=gpus) for name, node in snapshot.nodes.items()}
+    asked = {"fits": GpuRequest("team/fits", 81_920, "A100"), "huge": GpuRequest("team/huge", 90_000)}
+    requests = {one.key: one for one in asked.values()}
+    told = extender(replace(snapshot, nodes=nodes, gpu_requests=requests), options=Options(reserved_mib=512))
+    assert told.filter(pods[0], ["a1", "b1"]) == Filtered(["a1"], {}, {"b1": "node has no such GPUs"})
+    words = "its GPUs have less memory than the pod's GPURequest asks for"
+    assert told.filter(pods[1], ["a1", "b1"]) == Filtered([], {}, {"a1": words, "b1": words})
