@@ -163,7 +163,7 @@ class _Judge:
             for part, amount in grant.items():
                 self.room.take(queue, part, -amount)
         why, _ = self._ask(queue, claim)
-        self.room.added = added
+        self.room.restore(added)
         return why is None
 
     def _ask(self, queue: Queue, claim: Claim) -> tuple[Refused | None, Grant]:

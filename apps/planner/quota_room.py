@@ -28,6 +28,8 @@ class QuotaRoom:
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self.added: dict[tuple[str, Part], float] = defaultdict(float)
+        self._subtrees: dict[tuple[str, Part], float] = {}
+        self._used: dict[tuple[str, Part], float] = {}
 
     @cached_property
     def _shares(self) -> dict[tuple[str, Part], Share]:
@@ -81,10 +83,17 @@ class QuotaRoom:
 
     def take(self, queue: Queue, part: Part, amount: float) -> None:
         """Kueue's cohorts count what their members use; the others' parents count it themselves."""
+        for one in self.line(queue):
+            self._used.pop((one.key, part), None)
         self.added[queue.key, part] += amount
         if queue.controller is not Controller.KUEUE:
             for ancestor in [*self.line(queue)][1:]:
                 self.added[ancestor.key, part] += amount
+
+    def restore(self, added: dict[tuple[str, Part], float]) -> None:
+        """What was counted beside at some earlier moment."""
+        self._used.clear()
+        self.added = added
 
     def _bounds(self, queue: Queue, part: Part) -> Iterator[tuple[Queue, float, float]]:
         for one in self.line(queue):
@@ -109,6 +118,12 @@ class QuotaRoom:
         return max(0.0, kept - used) + above
 
     def _subtree(self, queue: Queue, part: Part, depth: int = 0) -> float:
+        key = (queue.key, part)
+        if key not in self._subtrees:
+            self._subtrees[key] = self._sum_subtree(queue, part, depth)
+        return self._subtrees[key]
+
+    def _sum_subtree(self, queue: Queue, part: Part, depth: int) -> float:
         share = self.share(queue, part)
         own = share.quota or 0.0 if share else 0.0
         if depth > DEEPEST:
@@ -126,6 +141,12 @@ class QuotaRoom:
         return max(0.0, self._subtree(queue, part, depth) - share.most_lent)
 
     def _subtree_used(self, queue: Queue, part: Part, depth: int = 0) -> float:
+        key = (queue.key, part)
+        if key not in self._used:
+            self._used[key] = self._sum_used(queue, part, depth)
+        return self._used[key]
+
+    def _sum_used(self, queue: Queue, part: Part, depth: int) -> float:
         own = self.used(queue, part)
         if depth > DEEPEST:
             return own
