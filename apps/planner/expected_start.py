@@ -107,6 +107,8 @@ class _Replay:
     def _is_in_turn(self, one: WaitingWorkload) -> bool:
         if one.never:
             self.found[one.key] = ExpectedStart(words="never: no node of this cluster can run it")
+        elif not one.has_pods and one.reason_code not in NOT_IN_TURN:
+            self.found[one.key] = ExpectedStart(words="not known, because nobody has made its pods yet")
         elif one.reason_code in NOT_IN_TURN:
             self.found[one.key] = ExpectedStart(
                 words=f"not known, because {WHY.get(one.reason_code, 'its queue has not admitted it')}"

@@ -3,10 +3,12 @@
 from dataclasses import replace
 
 from apps.planner.expected_start import Facts, expect_starts
+from apps.planner.queue_order import order_queue
 from apps.planner.run_lengths import expected_length, kind_of_run, runs_in
 from apps.planner.start_times import StartTimes, measure_starts
 from apps.planner.waiting import explain_pending
 from tests.drawing import cluster, running, waiting
+from tests.planner.test_quota import kueue, scene, wanted
 
 NOW = 1_000_000.0
 
@@ -98,6 +100,16 @@ def test_why_a_start_is_not_known():
     assert moves.placed_at is None  # its end passed unseen: it is not known any more
     late = expect("a1 aa", waiting("x/y", gpus=2), pods={"a1-a": says(200)}, late=lambda: True)["x/y"]
     assert late.words == "not known, because the ends that are known were not followed so far"
+
+
+def test_what_has_no_pods_yet_has_a_place_in_the_order_and_no_start():
+    seen = scene(kueue(quota=136), waits=[wanted()])
+    found = explain_pending(seen)
+    place = order_queue(seen, found)["team-a/llama"]
+    assert (place.position, place.scheduler_position) == (1, None)
+    assert place.words.endswith("3 pods at once, takes no turn before its queue admits it")
+    start = expect_starts(seen, found, Facts({}, StartTimes()), lambda: False)["team-a/llama"]
+    assert start.words == "not known, because its queue has not admitted it"
 
 
 def test_starts_are_measured_per_image_and_node_then_per_image():
