@@ -49,7 +49,10 @@ def refuse(
 ) -> Refusal | None:
     """None where the node may take the pod. spare_drifted: keep GPU pods off nodes that show less than they
     did. unmet: what of the pod's GPURequest the node's GPUs are not."""
-    found = (*_fixed(pod, demand, room.node, spare_drifted), *unmet, *_passing(pod, demand, room))
+    found = [*_fixed(pod, demand, room.node, spare_drifted), *unmet]
+    if not found and room.fits(demand):
+        return None  # the short way, since most nodes are asked when a shape is new
+    found += _passing(pod, demand, room)
     if not found:
         return None
     fixed = FIXED.union(unmet)

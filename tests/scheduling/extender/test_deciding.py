@@ -228,3 +228,20 @@ def test_a_gpu_request_is_asked_of_the_cards_themselves_whatever_is_reserved():
     assert told.filter(pods[0], ["a1", "b1"]) == Filtered(["a1"], {}, {"b1": "node has no such GPUs"})
     words = "its GPUs have less memory than the pod's GPURequest asks for"
     assert told.filter(pods[1], ["a1", "b1"]) == Filtered([], {}, {"a1": words, "b1": words})
+
+
+def test_a_whole_picture_takes_nothing_back_of_what_is_known_better():
+    """It was begun before the pod was bound, before another came and before a third went."""
+    old, late, gone = (waiting(f"team/{name}", gpus=8)[0] for name in ("old", "late", "gone"))
+    begun = cluster("a1 ........\n a2 ........\n a3 ........", [old], [gone])
+    picture = Picture()
+    picture.take(begun)
+    picture.tell_pod(bound(old, "a1"))
+    picture.tell_pod(bound(late, "a2"))
+    picture.forget_pod(gone.uid)
+    newer = {old.uid, late.uid, gone.uid}
+    for _ in picture.take_in_steps(begun, newer=newer):
+        assert [picture.room(name).free_gpus for name in ("a1", "a2", "a3")] == [0, 0, 8]
+        assert gone.uid not in picture.pods
+    picture.take(begun)
+    assert [picture.room(name).free_gpus for name in ("a1", "a2", "a3")] == [8, 8, 8]
