@@ -12,9 +12,9 @@ from apps.executions.decisions import Decision, blocked
 from apps.executions.models import Step
 from apps.executions.sightings import (
     is_finished,
-    is_gated,
     is_leaving,
     is_ready,
+    migration,
     name,
     node_of,
     owner_uid,
@@ -68,11 +68,10 @@ NOWHERE = (
 
 
 def find_nowhere(pods: list[Json], step: Step) -> str:
-    """Pure. Pods of the same owner that no move waits for and that have no node; a few by name."""
+    """Pure. Pods of the same owner that have no node and are none of our replacements; a few by name."""
     owned = [pod for pod in pods if owner_uid(pod) == step.params["workload_uid"]]
-    waiting = [
-        pod for pod in owned if not (node_of(pod) or is_leaving(pod) or is_finished(pod) or is_gated(pod))
-    ]
+    strange = [pod for pod in owned if not migration(pod)]
+    waiting = [pod for pod in strange if not (node_of(pod) or is_leaving(pod) or is_finished(pod))]
     found = sorted(name(pod) for pod in waiting)
     return " and ".join(found[:SHOWN])
 

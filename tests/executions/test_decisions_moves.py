@@ -422,7 +422,8 @@ def test_a_budget_that_a_pod_without_a_node_keeps_closed_names_that_pod():
     pods = [
         pod("lora-9"),
         pod("bound", on="node-a"),
-        pod("gated", gated=True),
+        pod("ours", gated=True, steering="steer-7-1"),
+        pod("pinned", steering="steer-7-2"),
         pod("ends", leaving=True),
         pod("theirs", owner="uid-other"),
     ]
