@@ -213,7 +213,7 @@ def _add_waiting_gang(scene: SceneBuilder) -> None:
     message = (
         "0/40 nodes are available: 1 node(s) had untolerated taint {node.kubernetes.io/unreachable: }, "
         "1 node(s) were unschedulable, 15 Insufficient nvidia.com/gpu, "
-        "24 node(s) didn't match Pod's node affinity/selector. "
+        "23 node(s) didn't match Pod's node affinity/selector. "
         "preemption: not eligible due to preemptionPolicy=Never."
     )
     for _ in range(3):
