@@ -48,6 +48,7 @@ def console(console_server):
         "queue": f"{GRID}queue/?simulate=default/llama-70b",
         "waits": f"{GRID}queue/waits/",
         "what-if": f"{GRID}what-if/?gpus=2&link=nvlink",
+        "what-if-changed": f"{GRID}what-if/?gpus=2&change=add:3:a100-01",
         "mig": "/clusters/gpu-mig-1/mig/",
         "mig-node": "/clusters/gpu-mig-1/nodes/mig-01/",
         "plans": f"{GRID}plans/",

@@ -233,6 +233,13 @@ def test_a_shape_is_asked_by_the_form_and_stays_in_the_address(console, open_pag
     expect(page.locator(".callout")).to_contain_text("4 GPUs, NVLink:")
     page.reload()
     expect(page.get_by_label("GPUs a pod")).to_have_value("4")
+    page.get_by_text("If the cluster were another one").click()
+    page.get_by_label("Try it with").select_option("add")
+    page.get_by_label("Node or queue").fill("a100-01")
+    page.get_by_label("Number, to add").fill("3")
+    page.get_by_role("button", name="Try this change").click()
+    expect(page.locator("#effect tbody tr").first).to_have_text("Nodes4043other")
+    assert "change=add%3A3%3Aa100-01" in page.url
     assert page.complaints == []
 
 
