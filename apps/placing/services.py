@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -39,8 +40,8 @@ KEEP = (
     f" SELECT %s, {', '.join(TYPED)} FROM jsonb_to_recordset(%s::jsonb)"
     f" AS told({', '.join(f'{name} {kind}' for name, kind in TYPED.items())})"
 )
-NUL = rb"\u0000"
-"""A letter that PostgreSQL keeps in no text."""
+NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
+"""A letter that PostgreSQL keeps in no text, as JSON has it; not a backslash of the text before u0000."""
 PlacementCheck = Callable[[PlacementPolicy], None]
 """Called with the locked row: raises if it is no longer what the caller looked at."""
 
@@ -106,7 +107,7 @@ def note_beat(*, cluster_id: int, **facts: Any) -> None:
 def keep_verdicts(*, cluster_id: int, verdicts: Sequence[Mapping[str, Any]]) -> None:
     """verdicts: all columns of Verdict by name, oldest first. One statement with one parameter: the server
     takes it apart, since whoever writes shares its interpreter with an extender that must answer."""
-    told = msgspec.json.encode(verdicts).replace(NUL, b"").decode()
+    told = NUL.sub(rb"\1", msgspec.json.encode(verdicts)).decode()
     with connection.cursor() as cursor:
         cursor.execute(KEEP, [cluster_id, told])
 

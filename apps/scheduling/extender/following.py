@@ -90,7 +90,10 @@ class Follower:
         fresh_at = self._watch.fresh_at()
         if not self._is_whole or fresh_at is None:
             return float("inf")
-        behind = self._queue[0][0] if self._queue else float("inf")
+        try:
+            behind = self._queue[0][0]
+        except IndexError:  # asked from another thread, too, while the loop takes the last one out
+            behind = float("inf")
         return max(time.time() - min(fresh_at, behind), 0.0)
 
     @property

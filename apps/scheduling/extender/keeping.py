@@ -81,8 +81,10 @@ class Keeper:
                 self.do_round(extender, lambda options: loop.call_soon_threadsafe(_use, extender, options))
             except DatabaseError as error:
                 logger.warning("the extender goes on by what it read last", error=type(error).__name__)
-            except RuntimeError:
-                return  # the loop has closed
+            except Exception:  # without this thread no hold would begin or end any more, in silence
+                if loop.is_closed():
+                    return
+                logger.exception("a look at the rows failed; the next one is tried in a moment")
             finally:
                 close_old_connections()
             if is_last:

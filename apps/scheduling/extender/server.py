@@ -60,7 +60,7 @@ class Verbs:
         try:
             call = wire.read_binding(await request.read())
         except (wire.BadCall, RequestPayloadError) as error:
-            return self._refuse(request.path, error, began)
+            return self._refuse("bind", error, began)
         self._source.catch_up()
         error_text = await self._binder.bind(call) if self._binder is not None else OFF
         self._counters.note("bind", "failed" if error_text else "answered", time.perf_counter() - began)
@@ -97,7 +97,7 @@ class Verbs:
         return _json(answer)
 
     def _refuse(self, verb: str, error: Exception, began: float) -> web.Response:
-        verb = verb.strip("/")
+        """verb: never the address, which holds the secret: it is counted for all and logged."""
         self._counters.note(verb, "bad call", time.perf_counter() - began)
         logger.warning("a scheduler's call cannot be read", verb=verb, error=str(error))
         return web.Response(text=f"{error}\n", status=400)

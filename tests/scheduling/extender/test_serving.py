@@ -96,7 +96,9 @@ def test_it_follows_the_cluster_event_by_event(api_server, running):
     wait_until(lambda: extender.free("a2") is None)
     status, text = extender.ask("/filter", {"Pod": None, "NodeNames": ["a1"]})
     assert (status, text) == (400, "The call's Pod has no metadata.uid or no name: is this a scheduler?\n")
-    assert 'extender_calls_total{outcome="bad call",verb="filter"} 1.0' in extender.ask("/metrics")[1]
+    assert extender.ask("/bind", {"PodName": 5})[0] == 400
+    told = extender.ask("/metrics")[1]
+    assert 'extender_calls_total{outcome="bad call",verb="filter"} 1.0' in told
 
 
 def test_it_binds_once_and_says_so_before(api_server, running):
