@@ -153,7 +153,9 @@ class LeasedGateway:
         )
         self._doubt(kind, name, Doubt(is_gone_or_leaving(uid)), namespace)
 
-    def evict_pod(self, namespace: str, name: str, *, uid: str, dry_run: bool = False) -> None:
+    def evict_pod(
+        self, namespace: str, name: str, *, uid: str, dry_run: bool = False, version: str = ""
+    ) -> None:
         """Never with a grace period: the pod's own stands. A look that is older than LOOK_SECONDS is taken
         again first: an eviction that fails on its UID would still have spent the budget."""
         if not dry_run:
@@ -163,7 +165,7 @@ class LeasedGateway:
             PODS,
             name,
             namespace,
-            lambda: self._gateway.evict_pod(namespace, name, uid=uid, dry_run=dry_run),
+            lambda: self._gateway.evict_pod(namespace, name, uid=uid, dry_run=dry_run, version=version),
         )
         if dry_run:
             return

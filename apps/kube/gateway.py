@@ -212,11 +212,18 @@ class Gateway(Protocol):
         Conflict."""
 
     def evict_pod(
-        self, namespace: str, name: str, *, uid: str, grace_seconds: int | None = None, dry_run: bool = False
+        self,
+        namespace: str,
+        name: str,
+        *,
+        uid: str,
+        grace_seconds: int | None = None,
+        dry_run: bool = False,
+        version: str = "",
     ) -> None:
-        """Ask for the eviction of exactly this pod. Raises BudgetExhausted (429 of a PDB, with its
-        message and retry_after), TooManyRequests (429 of fairness), SeveralBudgets (500), Conflict
-        (409: another UID), NotFound (gone)."""
+        """Ask for the eviction of exactly this pod; with a version (its resourceVersion) only as it was seen.
+        Raises BudgetExhausted (429 of a PDB, with its message and retry_after), TooManyRequests (429 of
+        fairness), SeveralBudgets (500), Conflict (409: another UID or version), NotFound (gone)."""
 
     def may(
         self, verb: str, kind: Kind, *, namespace: str = "", subresource: str = "", name: str = ""

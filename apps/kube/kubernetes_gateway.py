@@ -203,15 +203,18 @@ class KubernetesGateway:
             return
 
     def evict_pod(
-        self, namespace: str, name: str, *, uid: str, grace_seconds: int | None = None, dry_run: bool = False
+        self,
+        namespace: str,
+        name: str,
+        *,
+        uid: str,
+        grace_seconds: int | None = None,
+        dry_run: bool = False,
+        version: str = "",
     ) -> None:
-        if not uid:
-            raise errors.Invalid(f"eviction of {namespace}/{name}: refused without the pod's UID.")
-        if grace_seconds is not None and grace_seconds < 1:
-            raise errors.Invalid(
-                f"eviction of {namespace}/{name}: refused with a grace of {grace_seconds} s."
-            )
-        body = eviction(namespace, name, uid=uid, grace_seconds=grace_seconds, dry_run=dry_run)
+        body = eviction(
+            namespace, name, uid=uid, grace_seconds=grace_seconds, dry_run=dry_run, version=version
+        )
         path = object_path(PODS, name, namespace=namespace, subresource="eviction")
         self._write(Request("POST", path, dry(dry_run), body))
 

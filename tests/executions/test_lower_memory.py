@@ -2,6 +2,7 @@
 
 import json
 from copy import deepcopy
+from types import SimpleNamespace
 
 import pytest
 
@@ -139,6 +140,18 @@ def test_our_own_kind_is_patched_in_its_one_field_and_none_of_its_pods_is_touche
     assert look(request, pod(on="n1"), **mine).cause == "owner-runs"
     named = {"metadata": {"labels": {"defrag.gpu.internal/request": "big"}}}
     assert lower_memory.naming("big", [named, pod()]) == [named]
+
+
+def test_a_waiting_pod_is_evicted_only_as_it_was_seen():
+    """One that got a node after the look has another resourceVersion, and the API server refuses."""
+    seen = pod()
+    seen["metadata"]["resourceVersion"] = "41"
+    renewed = look(owner("6"), seen, sent=["lower"])
+    sent = []
+    gateway = SimpleNamespace(evict_pod=lambda *where, **guard: sent.append((where, guard)))
+    step = things.step("lower_memory", move=0, **PARAMS)
+    lower_memory.apply(SimpleNamespace(gateway=gateway), step, renewed)
+    assert sent == [(("ml", "web-0"), {"uid": "uid-web-0", "version": "41"})]
 
 
 @pytest.fixture

@@ -177,6 +177,9 @@ def test_evictions_of_another_or_a_missing_pod_are_refused(api_server, gateway):
     api_server.seed(node(), pod("web", on="node-a", status=READY))
     with pytest.raises(errors.Conflict):
         gateway.evict_pod("team-a", "web", uid="another")
+    with pytest.raises(errors.Conflict):
+        gateway.evict_pod("team-a", "web", uid="uid-web", version="0")
+    assert "deletionTimestamp" not in gateway.get_object(PODS, "web", namespace="team-a")["metadata"]
     with pytest.raises(errors.NotFound):
         gateway.evict_pod("team-a", "gone", uid="uid-gone")
 

@@ -1,9 +1,10 @@
 """Step ``lower_memory``: the pods of one owner, none of which runs, ask for less GPU memory.
 
 One PATCH of its template, guarded by UID and resourceVersion, that changes one amount. A Deployment then
-makes its waiting pods anew by itself; those of the other owners are evicted by their UIDs, each only while it
-has no node: nothing is interrupted. Undone by the exact earlier value, unless a pod runs by then, which that
-would restart. Not in here: who is offered less (planner.fallback), where a template states it (memory_asks).
+makes its waiting pods anew by itself; those of the other owners are evicted by UID and resourceVersion, each
+only while it has no node: nothing is interrupted. Undone by the exact earlier value, unless a pod runs by
+then, which that would restart. Not in here: who is offered less (planner.fallback), where a template states
+it (memory_asks).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from apps.executions.context import Context
 from apps.executions.decisions import Decision, act, done, moot, stop, wait
 from apps.executions.memory_asks import GPU_REQUEST, Statement, patch_of, the_statement, with_amount
 from apps.executions.models import Step
-from apps.executions.sightings import is_finished, is_leaving, label, name, node_of, owner_uid, uid
+from apps.executions.sightings import is_finished, is_leaving, label, name, node_of, owner_uid, uid, version
 from apps.kube.gateway import DEPLOYMENTS, GPU_REQUESTS, PODS, REPLICASETS, STATEFULSETS
 
 Json = dict[str, Any]
@@ -138,7 +139,9 @@ def decide_undo(step: Step, facts: Facts) -> Decision:
 def apply(context: Context, step: Step, decision: Decision) -> None:
     params, told = step.params, decision.arguments
     if decision.effect == "renew":
-        context.gateway.evict_pod(params["namespace"], name(told["pod"]), uid=uid(told["pod"]))
+        pod = told["pod"]
+        # As it was seen: one that got a node meanwhile is not this pod's eviction any more.
+        context.gateway.evict_pod(params["namespace"], name(pod), uid=uid(pod), version=version(pod))
         return
     stated: Statement = told["stated"]
     values = with_amount(stated, params["after"]) if decision.effect == "lower" else told["earlier"]
