@@ -7,6 +7,7 @@ hold. What a hold in the cluster keeps of a node, its pod says itself. Not here:
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -43,7 +44,15 @@ def nodes_kept_in(cluster_id: int) -> list[KeptNode]:
         kind__in=[StepKind.HAND_OVER, *LANDING],
     ).select_related("execution")
     steps = list(rows)
-    return [_kept(step, steps) for step in steps if _keeps(step)]
+    landing: dict[tuple[int, str], set[str]] = defaultdict(set)
+    for one in steps:
+        if one.kind in LANDING:
+            landing[one.execution_id, one.params.get("target_uid", "")].add(one.params["workload_uid"])
+    return [
+        _kept(step, landing.get((step.execution_id, step.params["node_uid"]), set()))
+        for step in steps
+        if _keeps(step)
+    ]
 
 
 def _keeps(step: Step) -> bool:
@@ -52,15 +61,8 @@ def _keeps(step: Step) -> bool:
     return is_open and "untaint" not in step.observed.get("sent", [])
 
 
-def _kept(step: Step, steps: list[Step]) -> KeptNode:
+def _kept(step: Step, landing: set[str]) -> KeptNode:
     params, execution = step.params, step.execution
-    landing = {
-        one.params["workload_uid"]
-        for one in steps
-        if one.execution_id == step.execution_id
-        and one.kind in LANDING
-        and one.params.get("target_uid") == params["node_uid"]
-    }
     return KeptNode(
         params["node"],
         execution.pk,
