@@ -19,7 +19,6 @@ from apps.scheduling.extender.judging import TAKES, Judge
 from apps.scheduling.extender.picture import Picture
 
 CORDON = "node.kubernetes.io/unschedulable"
-MOST_ON_A_NODE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ def find_places(judge: Judge, pods: Sequence[Pod], kept: Mapping[str, str]) -> l
         left = list(group)
         for row in _rows_taking(judge, left[0], kept, trial):
             demand = demand_of(left[0], judge.picture.gpu_names)
-            while left and len(found) < MOST_ON_A_NODE * len(pods):
+            while left:
                 room = _tried(judge.picture, trial, row)
                 if not _fits(room, demand):
                     break

@@ -231,7 +231,8 @@ class Picture:
         node, gone = self.nodes.get(name), frozenset(uids)
         if node is None:
             return None
-        return make_room(node, [pod for pod in self.guests(name) if pod.uid not in gone])
+        reserved = with_reserve(node, self._reserved_mib)
+        return make_room(reserved, [pod for pod in self.guests(name) if pod.uid not in gone])
 
     # --- keeping up ---
 

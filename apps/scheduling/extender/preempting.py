@@ -1,8 +1,9 @@
 """Preempt: of the nodes where the scheduler would sacrifice pods, those where we let it. Pure.
 
 Left out: nodes where a protected pod would go, where the pod would still not fit once they are gone (its
-links, say), and nodes that are kept for others. Nodes where a disruption budget would be broken, or a gang
-torn apart, remain only if there are no others. The victims are the scheduler's: none is added or spared.
+links or its GPURequest, say), and nodes that are kept for others. Nodes where a disruption budget would be
+broken, or a gang torn apart, remain only if there are no others. The victims are the scheduler's: none is
+added or spared.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from apps.planner.fitting import wish_reasons
 from apps.planner.inventory import Pod
 from apps.planner.resources import demand_of
 from apps.scheduling.extender.picture import Picture
@@ -54,7 +56,9 @@ def _why_not(picture: Picture, pod: Pod, name: str, victims: Victims, spare_drif
     room = picture.room_without(name, (*victims.uids, pod.uid))
     if room is None:
         return "the node is not known to the extender yet"
-    refusal = refuse(pod, demand_of(pod, picture.gpu_names), room, spare_drifted=spare_drifted)
+    demand = demand_of(pod, picture.gpu_names)
+    unmet = tuple(wish_reasons(picture.wish(pod), picture.nodes[name]))
+    refusal = refuse(pod, demand, room, spare_drifted=spare_drifted, unmet=unmet)
     return f"even without them: {refusal.words}" if refusal else ""
 
 

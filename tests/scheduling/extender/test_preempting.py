@@ -3,14 +3,15 @@
 from dataclasses import replace
 
 from apps.planner.inventory import LinkClass
+from apps.planner.queues import GpuRequest
 from apps.scheduling.extender.picture import Picture
 from apps.scheduling.extender.preempting import choose_victims
 from apps.scheduling.extender.wire import Victims
 from tests.drawing import cluster, waiting
 
 
-def choose(snapshot, pod, victims, kept=None):
-    picture = Picture()
+def choose(snapshot, pod, victims, kept=None, reserved_mib=0):
+    picture = Picture(reserved_mib=reserved_mib)
     picture.take(snapshot)
     sent = {
         node: Victims(tuple(f"uid-{name}" for name in names), broken)
@@ -53,3 +54,24 @@ def test_the_links_must_do_once_the_victims_are_gone():
     )
     assert set(accepted) == {"a2"}
     assert refused["a1"] == "even without them: no 4-GPU group with the wanted bandwidth (NVLink)"
+
+
+def test_nobody_gives_way_for_cards_that_the_pods_gpu_request_does_not_take():
+    (pod,) = waiting("ml/urgent", gpus=8, priority=100, labels={"defrag.gpu.internal/request": "large"})
+    snapshot = cluster("a1 aaaaaaaa\n b1 bbbbbbbb", [pod], nodes={"b1": {"model": "L40S"}})
+    asked = replace(snapshot, gpu_requests={"ml/large": GpuRequest("ml/large", None, "A100")})
+    accepted, refused = choose(asked, pod, {"a1": (["a1-a"], 0), "b1": (["b1-b"], 0)})
+    assert set(accepted) == {"a1"}
+    assert refused["b1"] == "even without them: node has no such GPUs"
+
+
+def test_what_is_reserved_of_a_card_is_no_room_for_whom_others_would_give_way():
+    (pod,) = waiting("ml/urgent", gpus=1, priority=100)
+    pod = replace(pod, gpu_milli=500, gpu_memory_mib=40_000)
+    snapshot = cluster("a1 a", [pod])
+    node = snapshot.nodes["a1"]
+    gpus = tuple(replace(gpu, memory_mib=40_960) for gpu in node.gpus)
+    small = replace(snapshot, nodes={"a1": replace(node, gpus=gpus)})
+    victims = {"a1": (["a1-a"], 0)}
+    assert set(choose(small, pod, victims)[0]) == {"a1"}
+    assert choose(small, pod, victims, reserved_mib=1024)[0] == {}
