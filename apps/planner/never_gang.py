@@ -5,11 +5,17 @@ An upper bound, so that "never" is always true: daemons and fixed pods are left 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from apps.planner.inventory import Node, Pod
+from apps.planner.mig.most import count_instances
+from apps.planner.mig.nodes import MIG_PREFIX
 from apps.planner.resources import Demand
 from apps.planner.rooms import Rooms
+
+BOUNDLESS = 10**9
+"""Instances where nobody knows how the model is cut."""
 
 
 def find_gang_bound(
@@ -28,7 +34,7 @@ def find_gang_bound(
     what = f"{smallest.gpus} GPU{'' if smallest.gpus == 1 else 's'}" if smallest.gpus else "that size"
     return (
         f"The gang needs {needed} pods of {what} at once; with every node empty there would be room "
-        f"for {most}."
+        f"for {most:.0f}."
     )
 
 
@@ -47,10 +53,10 @@ def _smallest_of(demands: Sequence[Demand]) -> Demand | None:
     )
 
 
-def _count_pods(node: Node, demand: Demand) -> int:
-    """How many such pods one empty node holds."""
+def _count_pods(node: Node, demand: Demand) -> float:
+    """How many such pods one empty node holds, however its GPUs are cut."""
     limits = [
-        max(node.allocatable.get(name, 0), node.capacity.get(name, 0)) // amount
+        _most_of(node, name) // amount
         for name, amount in (*demand.resources, ("pods", 1))
         if name != "pods" or "pods" in node.allocatable
     ]
@@ -58,3 +64,10 @@ def _count_pods(node: Node, demand: Demand) -> int:
         whole = max(node.allocatable.get(demand.gpu_resource, 0), len(node.gpus))
         limits.append(whole * max(1000 // max(demand.milli, 1), 1) // demand.gpus)
     return min(limits, default=0)
+
+
+def _most_of(node: Node, resource: str) -> float:
+    if not resource.startswith(MIG_PREFIX):
+        return max(node.allocatable.get(resource, 0), node.capacity.get(resource, 0))
+    most = count_instances(node, resource.removeprefix(MIG_PREFIX))
+    return most if math.isfinite(most) else BOUNDLESS

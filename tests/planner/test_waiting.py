@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from apps.planner.constraints import explain_pending
 from apps.planner.defrag import plan_unlock
 from apps.planner.fitting import Reason
@@ -178,3 +180,14 @@ def test_a_pod_that_wants_mig_instances_is_told_how_many_of_them_are_free():
     assert found.node_counts[Reason.MIG] == 2
     pod = replace(pod, requests={"cpu": 1000, "nvidia.com/mig-1g.10gb": 2})
     assert only("a1 .", [pod]).sentence == "It wants 2 x 1g.10gb (no open node offers any)."
+
+
+@pytest.mark.parametrize(("pods", "is_never"), [(2, False), (3, True)])
+def test_a_gang_for_mig_instances_can_start_once_gpus_are_cut_for_it(pods, is_never):
+    """An A100 of 80 GB holds two of these, whether it is cut so now or not."""
+    gang = [
+        replace(pod, requests={"cpu": 1000, "nvidia.com/mig-3g.40gb": 1})
+        for pod in waiting("ml/serve", gpus=0, count=pods)
+    ]
+    found = only("a1 .", gang)
+    assert (found.reason_code == "gang-too-large", bool(found.never)) == (is_never, is_never)
