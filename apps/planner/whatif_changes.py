@@ -12,6 +12,7 @@ them (whatif_effect), which layouts are legal (whatif_layouts).
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -124,8 +125,9 @@ def _read_layout(text: str, rest: str) -> Change:
 
 def _add(snapshot: Snapshot, change: Change) -> Snapshot:
     like = _node_like(snapshot, change.name)
-    taken = sum(name.startswith(f"{like.name}+") for name in snapshot.nodes)
-    made = [_copy(like, f"{like.name}+{taken + at}") for at in range(1, change.number + 1)]
+    names = (f"{like.name}+{at}" for at in itertools.count(1))
+    free = (name for name in names if name not in snapshot.nodes)
+    made = [_copy(like, name) for name in itertools.islice(free, change.number)]
     return replace(snapshot, nodes={**snapshot.nodes, **{node.name: node for node in made}})
 
 

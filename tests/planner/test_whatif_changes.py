@@ -149,3 +149,9 @@ def test_without_its_queues_quota_a_workload_could_start_and_nobody_else_lends_o
     assert effect.new_starts == ("team-a/train",)
     with pytest.raises(BadChange, match="there is no queue 'Kueue/x'; there are Kueue/team-a"):
         changed(seen, "quota:Kueue/x")
+
+
+def test_a_node_that_is_added_after_another_went_takes_nobodys_name():
+    seen = cluster("a1  ....")
+    after = changed(seen, "add:2:a1", "remove:a1+1", "add:2:a1")
+    assert added_nodes(seen, after) == {"a1+1", "a1+2", "a1+3"}
