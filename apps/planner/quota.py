@@ -137,7 +137,8 @@ class _Judge:
         """In the order of the queue; who is admitted in thought takes his part before the next is asked."""
         refused: dict[str, Refused] = {}
         first_held: Claim | None = None
-        taken: list[tuple[Claim, Grant]] = []
+        last: Claim | None = None
+        taken: Grant = defaultdict(float)
         for claim in sorted(claims, key=lambda one: (-one.priority, one.created_at, one.key)):
             if first_held is not None and queue.is_strict:
                 refused[claim.key] = say_behind(queue, first_held)
@@ -146,22 +147,22 @@ class _Judge:
             if why is None:
                 for part, amount in grant.items():
                     self.room.take(queue, part, amount)
-                taken.append((claim, grant))
+                    taken[part] += amount
+                last = claim
                 if claim.queued is not None:
                     refused[claim.key] = say_waits_for_kueue(claim.queued, self.snapshot.taken_at)
                 continue
-            if taken and self._alone_it_fits(queue, claim, taken):
-                why = say_behind_taken(queue, taken[-1][0], why)
+            if last is not None and self._alone_it_fits(queue, claim, taken):
+                why = say_behind_taken(queue, last, why)
             refused[claim.key] = why
             first_held = first_held or claim
         return refused
 
-    def _alone_it_fits(self, queue: Queue, claim: Claim, taken: Sequence[tuple[Claim, Grant]]) -> bool:
-        """Whether only those before it are in its way."""
+    def _alone_it_fits(self, queue: Queue, claim: Claim, taken: Grant) -> bool:
+        """Whether only those before it are in its way. taken: what they were granted together."""
         added = self.room.added.copy()
-        for _, grant in taken:
-            for part, amount in grant.items():
-                self.room.take(queue, part, -amount)
+        for part, amount in taken.items():
+            self.room.take(queue, part, -amount)
         why, _ = self._ask(queue, claim)
         self.room.restore(added)
         return why is None
