@@ -97,7 +97,7 @@ def weigh_fallbacks(
     snapshot: Snapshot, limits: FallbackLimits
 ) -> tuple[tuple[Candidate, Lowering | None], ...]:
     """What has waited long and asks for much GPU memory, in the order of the queue. Of the first MOST_WEIGHED
-    that are offered less: what that would change. Raises PlannerBusy."""
+    that are offered less: what that would change, as far as there is time. Raises PlannerBusy."""
     return beside(snapshot, "fallbacks", limits, lambda: _weigh_fallbacks(snapshot, limits, _deadline()))
 
 
@@ -105,8 +105,11 @@ def _weigh_fallbacks(
     snapshot: Snapshot, limits: FallbackLimits, deadline: Callable[[], bool]
 ) -> tuple[tuple[Candidate, Lowering | None], ...]:
     found = list_candidates(snapshot, limits)
-    offered = [one for one in found if one.after is not None][:MOST_WEIGHED]
-    return tuple((one, describe(snapshot, one, deadline) if one in offered else None) for one in found)
+    offered = [one.key for one in found if one.after is not None][:MOST_WEIGHED]
+    weighed = {
+        one.key: describe(snapshot, one, deadline) for one in found if one.key in offered and not deadline()
+    }
+    return tuple((one, weighed.get(one.key)) for one in found)
 
 
 def unlock(

@@ -6,7 +6,7 @@ here: how a template states its memory (executions.memory_asks), who approves th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -146,7 +146,7 @@ def describe(snapshot: Snapshot, found: Candidate, deadline: Deadline) -> Loweri
         renews=owner.kind in RENEWED,
         starts=len(starts),
         nodes=nodes,
-        reason=_say(len(waiting), len(starts), nodes, found.ask.mib, after.mib),
+        reason=_say(len(waiting), starts, found.ask.mib, after.mib, is_late=deadline()),
     )
 
 
@@ -260,12 +260,16 @@ def _asking(pod: Pod, after: MemoryAsk) -> Pod:
     return replace(pod, scheduler=DEFAULT_SCHEDULER)
 
 
-def _say(waiting: int, starts: int, nodes: Sequence[str], before: int, after: int) -> str:
+def _say(waiting: int, starts: Mapping[str, str], before: int, after: int, *, is_late: bool) -> str:
+    """starts: pod -> node. is_late: there was no time to look to the end."""
     head = f"It asks for {before:,} MiB; with {after:,} MiB"
+    if not starts and is_late:
+        return f"{head} it might start now: there was no time to find out."
     if not starts:
         return f"{head} it could not start now either."
+    nodes = sorted(set(starts.values()))
     where = ", ".join(nodes[:3]) + (f" and {len(nodes) - 3} more" if len(nodes) > 3 else "")
-    pods = "it" if waiting == 1 else f"{starts} of its {waiting} pods"
+    pods = "it" if waiting == 1 else f"{len(starts)} of its {waiting} pods"
     return f"{head} {pods} could start now, on {where}."
 
 

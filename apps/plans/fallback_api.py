@@ -22,6 +22,8 @@ from apps.planner.fallback import Candidate
 from apps.planner.plan import Lowering
 from apps.plans.policies import fallback_limits, policy_of
 
+NOT_WEIGHED = "What it would change was not looked for, since others wait before it: a plan tells."
+
 
 class FallbackSerializer(serializers.Serializer):
     """workload: to name in a plan of goal lower-memory. offers_mib: null where nothing is offered; why_not
@@ -66,6 +68,6 @@ def as_row(one: Candidate, lowering: Lowering | None) -> dict[str, Any]:
         "offers_mib": one.after.mib if one.after is not None else None,
         "starts_pods": lowering.starts if lowering is not None else None,
         "nodes": list(lowering.nodes) if lowering is not None else [],
-        "sentence": lowering.reason if lowering is not None else "",
+        "sentence": lowering.reason if lowering is not None else NOT_WEIGHED if one.after is not None else "",
         "why_not": one.why_not,
     }

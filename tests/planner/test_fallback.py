@@ -83,6 +83,15 @@ def test_the_effect_is_told_where_it_would_not_start_either():
     assert plan.sentence == "It asks for 9,216 MiB; with 8,192 MiB it could not start now either."
 
 
+def test_a_search_that_was_cut_short_says_so_and_not_that_nothing_would_start():
+    snapshot = seen(BUSY, share("web-1", 7), share("web-2", 7))
+    plan = plan_lowering(snapshot, "ml/web-1", deadline=lambda: True)
+    assert (
+        plan.sentence
+        == "It asks for 7,168 MiB; with 6,144 MiB it might start now: there was no time to find out."
+    )
+
+
 def test_what_is_stated_in_mib_is_lowered_by_exactly_the_step():
     pod = replace(share("web-1", 0), requests={"cpu": 1000}, gpu_memory_mib=6000)
     (one,) = plan_for(seen(BUSY, pod)).lowerings
