@@ -47,7 +47,11 @@ def visible_clusters_with_placement(user: Person) -> QuerySet[Cluster]:
 
 
 def standing_of(cluster: Cluster, policy: PlacementPolicy, now: datetime) -> Standing:
-    beat = ExtenderBeat.objects.filter(cluster=cluster).first()
+    # Lists of clusters were read with their beats, and ask nothing here.
+    if Cluster.extender_beat.is_cached(cluster):
+        beat = getattr(cluster, "extender_beat", None)
+    else:
+        beat = ExtenderBeat.objects.filter(cluster=cluster).first()
     if beat is None:
         return Standing(False, False, False, "No extender of this cluster has ever said that it runs")
     if now - beat.beat_at > SILENT_AFTER:

@@ -6,9 +6,12 @@ from datetime import timedelta
 
 import pytest
 import yaml
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from apps.accounts.errors import Denied
+from apps.accounts.models import RoleGrant
 from apps.audit.models import AuditEntry
 from apps.placing import services
 from apps.placing.addresses import is_secret_of, secret_of
@@ -109,6 +112,21 @@ def test_how_the_extender_stands_is_told_by_its_beats(cluster):
     assert not standing_of(cluster, policy, timezone.now()).is_fresh
     late = standing_of(cluster, policy, timezone.now() + timedelta(seconds=21))
     assert (late.is_alive, late.sentence[:34]) == (False, "The extender has been silent since")
+
+
+def test_a_list_of_policies_asks_as_much_for_three_clusters_as_for_one(
+    client, cluster, django_assert_num_queries
+):
+    ada = person("ada", "viewer", cluster=cluster)
+    client.force_login(ada)
+    services.note_beat(cluster_id=cluster.pk, started_at=timezone.now(), picture_age_seconds=2.0)
+    with CaptureQueriesContext(connection) as one:
+        rows = client.get("/api/v1/placement-policies/").json()["results"]
+    assert rows[0]["extender"]["is_alive"]
+    for name in ("west", "north"):
+        RoleGrant.objects.create(user=ada, role="viewer", cluster=make_cluster(name))
+    with django_assert_num_queries(len(one)):
+        assert len(client.get("/api/v1/placement-policies/").json()["results"]) == 3
 
 
 def test_verdicts_are_read_by_those_who_see_the_cluster_and_the_oldest_go(client, cluster):
