@@ -65,6 +65,7 @@ class Extender:
         self.age, self.clock = age, clock
         self._workload = workload
         self._judge = self._make_judge()
+        self._gang_room = gangs.GangRoom()
 
     def use(self, *, options: Options | None = None, workload: Workload | None = None) -> None:
         """Other options, or another target workload, from the next call on."""
@@ -199,7 +200,7 @@ class Extender:
         need = gangs.need_of(self.picture, pod)
         if need is None:
             return ""
-        has_room = not need.missing and gangs.has_room(self._judge, need.waiting, kept)
+        has_room = not need.missing and self._gang_room.has_room(self._judge, need.waiting, kept)
         return gangs.why_not(need, pod.gang, has_room)
 
     def _sort(

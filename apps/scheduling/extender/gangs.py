@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 
@@ -19,6 +20,11 @@ from apps.scheduling.extender.judging import TAKES, Judge
 from apps.scheduling.extender.picture import Picture
 
 CORDON = "node.kubernetes.io/unschedulable"
+ASKED = attrgetter(
+    *("requests", "gpu_milli", "gpu_memory_mib", "link", "host_ports", "reservation", "labels"),
+    *("node_selector", "node_terms", "tolerations"),
+)
+"""All of a pod that decides where it may go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +72,32 @@ def why_not(need: Need, gang: Gang | str, has_room: bool) -> str:
     return ""
 
 
-def has_room(judge: Judge, pods: Sequence[Pod], kept: Mapping[str, str]) -> bool:
-    """Whether all of them can start at once. kept: nodes that are kept for others."""
-    return find_places(judge, pods, kept) is not None
+class GangRoom:
+    """Whether a gang has room. The last answer is remembered: every member of a gang that has none asks the
+    same again, and a large one takes long to lay out."""
+
+    def __init__(self) -> None:
+        self._about: tuple[Judge, Mapping[str, object], frozenset[str], int] | None = None
+        self._pods: dict[str, Pod] = {}
+        self._found = False
+
+    def has_room(self, judge: Judge, pods: Sequence[Pod], kept: Mapping[str, str]) -> bool:
+        """Whether all of them can start at once. kept: nodes that are kept for others."""
+        picture = judge.picture
+        about = (judge, picture.gpu_requests, frozenset(kept), picture.changes)
+        if self._about is None or about != self._about or not self._are_known(pods):
+            self._found = find_places(judge, pods, kept) is not None
+            self._about, self._pods = about, {pod.uid: pod for pod in pods}
+        return self._found
+
+    def _are_known(self, pods: Sequence[Pod]) -> bool:
+        """Who was refused comes again with another status, and asks for the same."""
+        if len(pods) != len(self._pods):
+            return False
+        return all(
+            (known := self._pods.get(pod.uid)) is not None and (known is pod or ASKED(known) == ASKED(pod))
+            for pod in pods
+        )
 
 
 def find_places(judge: Judge, pods: Sequence[Pod], kept: Mapping[str, str]) -> list[tuple[Pod, str]] | None:

@@ -6,6 +6,7 @@ import pytest
 
 from apps.planner.inventory import LinkClass, Pod, Topology
 from apps.planner.queues import GpuRequest
+from apps.scheduling.extender import gangs
 from apps.scheduling.extender.deciding import Extender, Filtered, StalePicture
 from apps.scheduling.extender.holds import Hold, KeptHolds
 from apps.scheduling.extender.options import Options, WhenStale
@@ -137,6 +138,26 @@ def test_a_gang_starts_as_a_whole_or_not_at_all():
     lacking = replace(lacking, gangs={"ml/train": replace(lacking.gangs["ml/train"], min_members=3)})
     words = extender(lacking).filter(gang[0], names).hopeless["a1"]
     assert words == "the gang ml/train is incomplete: 1 of its members do not exist or are gated"
+
+
+def test_a_gang_without_room_is_laid_out_once_for_all_its_members_until_something_changes(monkeypatch):
+    gang, (old,) = waiting("ml/train", gpus=8, count=3), waiting("team/old", gpus=8)
+    names = ["a1", "a2", "a3"]
+    asked = extender(cluster("a1 ........\n a2 ........\n a3 ........", gang, extra=[bound(old, "a3")]))
+    laid_out = []
+    look = gangs.find_places
+    monkeypatch.setattr(gangs, "find_places", lambda *told: laid_out.append(1) or look(*told))
+    for pod in gang:  # the scheduler writes into each that it was refused
+        assert not asked.filter(pod, names).fitting
+        asked.picture.tell_pod(replace(pod, unschedulable_message="0/3 nodes are available"))
+    assert len(laid_out) == 1
+    asked.picture.tell_pod(replace(gang[2], node_selector={"no": "where"}))
+    assert not asked.filter(gang[0], names).fitting
+    asked.picture.forget_pod(old.uid)
+    assert not asked.filter(gang[0], names).fitting
+    asked.picture.tell_pod(gang[2])
+    assert asked.filter(gang[0], names).fitting == names
+    assert len(laid_out) == 4
 
 
 def test_the_rest_of_a_gang_keeps_its_room_once_the_first_is_let_through():
