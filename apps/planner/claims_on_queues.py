@@ -64,6 +64,10 @@ class Claims:
         self.snapshot = snapshot
         self._by_owner = {uid: one for one in snapshot.queued.values() for uid in one.owners}
         # The pods that it would have are its own as well.
+        self._elastic: dict[str, Queue] = {}
+        for queue in snapshot.queues.values():
+            if queue.controller is Controller.SCHEDULER_PLUGINS:
+                self._elastic.setdefault(queue.namespace, queue)
         self._by_owner |= {wish.pod.uid: one for one in snapshot.queued.values() for wish in one.pod_sets}
 
     def queued_for(self, pod: Pod) -> QueuedWorkload | None:
@@ -125,11 +129,11 @@ class Claims:
 
     def _of_elastic(self, key: str, pods: Sequence[Pod]) -> Claim | None:
         space = pods[0].namespace
-        for queue in self.snapshot.queues.values():
-            if queue.controller is Controller.SCHEDULER_PLUGINS and queue.namespace == space:
-                # Its plugin looks at one pod at a time.
-                return self._claim(key, f"{space}/{queue.name}", queue.controller, None, pods[:1])
-        return None
+        queue = self._elastic.get(space)
+        if queue is None:
+            return None
+        # Its plugin looks at one pod at a time.
+        return self._claim(key, f"{space}/{queue.name}", queue.controller, None, pods[:1])
 
     def _claim(
         self, key: str, named: str, controller: Controller, gang: Gang | None, pods: Sequence[Pod]

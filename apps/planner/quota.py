@@ -14,7 +14,7 @@ from dataclasses import replace
 from apps.planner.claims_on_queues import Claim, Claims, amounts_of
 from apps.planner.inventory import Node, Pod
 from apps.planner.queues import Admission, Controller, Flavor, Queue, Share
-from apps.planner.quota_room import Part, QuotaRoom
+from apps.planner.quota_room import Counted, Part, QuotaRoom
 from apps.planner.quota_words import (
     HELD,
     MISSING,
@@ -137,8 +137,8 @@ class _Judge:
         """In the order of the queue; who is admitted in thought takes his part before the next is asked."""
         refused: dict[str, Refused] = {}
         first_held: Claim | None = None
-        last: Claim | None = None
-        taken: Grant = defaultdict(float)
+        last_taken: Claim | None = None
+        before = self.room.mark() if len(claims) > 1 else None
         for claim in sorted(claims, key=lambda one: (-one.priority, one.created_at, one.key)):
             if first_held is not None and queue.is_strict:
                 refused[claim.key] = say_behind(queue, first_held)
@@ -147,24 +147,21 @@ class _Judge:
             if why is None:
                 for part, amount in grant.items():
                     self.room.take(queue, part, amount)
-                    taken[part] += amount
-                last = claim
+                last_taken = claim
                 if claim.queued is not None:
                     refused[claim.key] = say_waits_for_kueue(claim.queued, self.snapshot.taken_at)
                 continue
-            if last is not None and self._alone_it_fits(queue, claim, taken):
-                why = say_behind_taken(queue, last, why)
+            if last_taken is not None and before is not None and self._fits_alone(queue, claim, before):
+                why = say_behind_taken(queue, last_taken, why)
             refused[claim.key] = why
             first_held = first_held or claim
         return refused
 
-    def _alone_it_fits(self, queue: Queue, claim: Claim, taken: Grant) -> bool:
-        """Whether only those before it are in its way. taken: what they were granted together."""
-        added = self.room.added.copy()
-        for part, amount in taken.items():
-            self.room.take(queue, part, -amount)
+    def _fits_alone(self, queue: Queue, claim: Claim, before: Counted) -> bool:
+        """Whether only those before it are in its way. before: as it was when none of them had taken any."""
+        counted = self.room.restore(before)
         why, _ = self._ask(queue, claim)
-        self.room.restore(added)
+        self.room.restore(counted)
         return why is None
 
     def _ask(self, queue: Queue, claim: Claim) -> tuple[Refused | None, Grant]:

@@ -19,6 +19,8 @@ DEEPEST = 16
 Part = tuple[str, str]
 """(flavor, resource)"""
 UNBOUNDED = float("inf")
+Counted = tuple[dict[tuple[str, Part], float], dict[tuple[str, Part], float]]
+"""(beside what the controllers say, with all that is below a queue), by queue and part."""
 
 
 class QuotaRoom:
@@ -83,17 +85,35 @@ class QuotaRoom:
 
     def take(self, queue: Queue, part: Part, amount: float) -> None:
         """Kueue's cohorts count what their members use; the others' parents count it themselves."""
-        for one in self.line(queue):
-            self._used.pop((one.key, part), None)
         self.added[queue.key, part] += amount
-        if queue.controller is not Controller.KUEUE:
-            for ancestor in [*self.line(queue)][1:]:
-                self.added[ancestor.key, part] += amount
+        if queue.controller is Controller.KUEUE:
+            self._raise_used(queue, part, amount)
+            return
+        for ancestor in [*self.line(queue)][1:]:
+            self.added[ancestor.key, part] += amount
 
-    def restore(self, added: dict[tuple[str, Part], float]) -> None:
-        """What was counted beside at some earlier moment."""
-        self._used.clear()
-        self.added = added
+    def mark(self) -> Counted:
+        """What is counted as used now, to `restore`."""
+        return self.added.copy(), self._used.copy()
+
+    def restore(self, marked: Counted) -> Counted:
+        """Count as at that moment; returns what was counted till now."""
+        until_now = self.added, self._used
+        self.added, self._used = marked
+        return until_now
+
+    def _raise_used(self, queue: Queue, part: Part, amount: float) -> None:
+        """Only the line itself: a cohort may have thousands of members, and each claim would sum them."""
+        line = [*{one.key: one for one in self.line(queue)}.values()]
+        for at, one in enumerate(line):
+            known = self._used.get((one.key, part))
+            if known is None:
+                for above in line[at:]:
+                    self._used.pop((above.key, part), None)
+                return
+            self._used[one.key, part] = known + amount
+            kept = self._kept(one, part)
+            amount = max(0.0, known + amount - kept) - max(0.0, known - kept)
 
     def _bounds(self, queue: Queue, part: Part) -> Iterator[tuple[Queue, float, float]]:
         for one in self.line(queue):

@@ -17,6 +17,7 @@ from apps.planner.queues import (
     Share,
 )
 from apps.planner.quota import judge_queues
+from apps.planner.quota_room import QuotaRoom
 from apps.planner.snapshot import Snapshot
 from apps.planner.waiting import explain_pending, list_waiting
 
@@ -307,3 +308,50 @@ def test_a_large_queue_is_judged_in_little_more_than_its_length():
     found = judged(scene(kueue(quota=212), waits=waits))
     codes = [found[f"team-a/w{at:04}"].code for at in range(300)]
     assert codes == ["not-admitted"] * 100 + ["behind-others"] * 200
+
+
+def test_each_claim_costs_its_own_line_however_many_queues_its_cohort_has(monkeypatch):
+    """Also where a cohort is its own parent."""
+    asked, sums = [], QuotaRoom._subtree_used
+    count = lambda room, queue, *told: (asked.append(queue.key), sums(room, queue, *told))[1]  # noqa: E731
+    monkeypatch.setattr(QuotaRoom, "_subtree_used", count)
+    queues = [kueue(f"q{at}", quota=9, used=0, cohort="all") for at in range(100)]
+    waits = [wanted(f"w{at}", gpus=3, pods=1, entrance=f"team-a/l{at}") for at in range(100)]
+    doors = {f"team-a/l{at}": Entrance(f"team-a/l{at}", f"Kueue/q{at}") for at in range(100)}
+    for parent in ("", "Kueue/cohort/all"):
+        asked.clear()
+        found = judged(replace(scene(*queues, cohort(parent=parent), waits=waits), entrances=doors))
+        assert {one.code for one in found.values()} == {"not-admitted"}
+        assert len(asked) < 100 * 40  # summed anew for each claim it would be 100 × 100
+
+
+def test_a_long_queue_is_not_gone_through_again_for_each_that_is_refused(monkeypatch):
+    added, take = [], QuotaRoom.take
+    monkeypatch.setattr(QuotaRoom, "take", lambda room, *told: (added.append(told), take(room, *told)))
+    waits = [wanted(f"w{at:03}", gpus=1, pods=1, created_at=float(at)) for at in range(200)]
+    found = judged(scene(kueue(quota=100, used=0), waits=waits))
+    assert [found[f"team-a/w{at:03}"].code for at in (99, 100, 199)] == [
+        "not-admitted",
+        "behind-others",
+        "behind-others",
+    ]
+    assert len(added) == 100
+
+
+def test_what_is_taken_counts_as_if_all_were_summed_anew():
+    """Lending limits on two levels: a member's use counts above only beyond what it never lends."""
+    told = [
+        kueue("a", quota=10, used=2, cohort="low", lend=4, borrow=30),
+        kueue("b", quota=10, used=0, cohort="low", borrow=30),
+        cohort("low", parent="Kueue/cohort/top"),
+        kueue("c", quota=20, used=5, cohort="top", lend=5),
+        cohort("top"),
+    ]
+    picture, part = scene(*told), ("default", GPU)
+    kept = QuotaRoom(picture)
+    for name, amount in (("a", 3), ("c", 12), ("b", 7), ("a", 6), ("b", -7), ("c", 4)):
+        kept.left(picture.queues["Kueue/a"], part)
+        kept.take(picture.queues[f"Kueue/{name}"], part, amount)
+        anew = QuotaRoom(picture)
+        anew.added.update(kept.added)
+        assert [kept.left(one, part) for one in told] == [anew.left(one, part) for one in told]
