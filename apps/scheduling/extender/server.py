@@ -19,6 +19,7 @@ from apps.scheduling.extender import wire
 from apps.scheduling.extender.binding import OFF, Binder
 from apps.scheduling.extender.counters import Counters
 from apps.scheduling.extender.deciding import Extender, StalePicture
+from apps.scheduling.extender.options import WhenStale
 
 LARGEST_CALL = 64 * 1024 * 1024
 """A scheduler that sends whole nodes (nodeCacheCapable false) sends a great deal."""
@@ -67,12 +68,15 @@ class Verbs:
         return _json(wire.binding_answer(error_text))
 
     async def health(self, request: web.Request) -> web.Response:
-        """200 while calls are answered by the picture; 503 with the reason before and while it is stale."""
+        """200 while calls are answered; 503 with the reason where they fail, before there is a picture and
+        while it is stale. Where the extender abstains then, it still has to be reached."""
         self._source.catch_up()
-        age, most = self._extender.age(), self._extender.options.stale_after
-        if age <= most:
+        options, age = self._extender.options, self._extender.age()
+        if age <= options.stale_after:
             return web.Response(text=f"ok: the picture is {age:.1f} s old\n")
-        words = self._source.problem or f"the picture is {age:.0f} s old, more than {most:g} s"
+        words = self._source.problem or f"the picture is {age:.0f} s old, more than {options.stale_after:g} s"
+        if options.when_stale is WhenStale.ABSTAIN:
+            return web.Response(text=f"abstains: {words}\n")
         return web.Response(text=f"{words}\n", status=503)
 
     async def metrics(self, request: web.Request) -> web.Response:

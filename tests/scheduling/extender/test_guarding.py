@@ -8,9 +8,10 @@ from yarl import URL
 
 from apps.scheduling.extender.counters import Counters
 from apps.scheduling.extender.guarding import guard
+from apps.scheduling.extender.options import Options, WhenStale
 from apps.scheduling.extender.server import Verbs, make_app
 from tests.drawing import cluster
-from tests.scheduling.extender.test_deciding import extender
+from tests.scheduling.extender.test_deciding import Clock, extender
 
 SECRET = "5ec4e7"
 
@@ -22,11 +23,12 @@ class Known:
         """There is nothing new."""
 
 
-def ask(*calls):
-    """Status and text of each (method, path, body), asked of one guarded program."""
+def ask(*calls, **how_it_is):
+    """Status and text of each (method, path, body), asked of one guarded program. how_it_is: as `extender`
+    takes it."""
 
     async def run():
-        verbs = Verbs(extender(cluster("a1 ........", [])), Known(), Counters())
+        verbs = Verbs(extender(cluster("a1 ........", []), **how_it_is), Known(), Counters())
         knows = lambda name, told: (name, told.encode()) == ("prod", SECRET.encode())  # noqa: E731
         server = TestServer(guard(make_app(verbs), knows))
         await server.start_server(access_log=None)
@@ -54,3 +56,12 @@ def test_a_call_that_cannot_be_read_tells_nobody_the_secret(verb, caplog):
 )
 def test_an_address_that_is_no_text_is_not_there(path):
     assert ask(("POST", path, b"{}"))[0][0] == 404
+
+
+@pytest.mark.parametrize(("when_stale", "status"), [(WhenStale.REFUSE, 503), (WhenStale.ABSTAIN, 200)])
+def test_who_abstains_by_an_old_picture_is_still_to_be_reached(when_stale, status):
+    clock = Clock()
+    clock.age = 99.0
+    ((found, text),) = ask(("GET", "/healthz", None), clock=clock, options=Options(when_stale=when_stale))
+    assert found == status
+    assert "the picture is 99 s old, more than 30 s" in text

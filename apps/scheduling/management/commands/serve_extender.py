@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from apps.clusters.errors import ClusterError
 from apps.clusters.queries import active_clusters
+from apps.placing.rules import LIMITS
 from apps.scheduling.extender.assembling import make_tls
 from apps.scheduling.extender.keeping import make_kept_extender
 from apps.scheduling.extender.options import WhenStale
@@ -57,26 +58,34 @@ class Command(BaseCommand):
                 "secret: give --cert and --key, or listen on 127.0.0.1",
                 returncode=2,
             )
+        fixed = _fixed(options)
         # Who is told apart by a certificate, or is on this machine, needs no secret in the address.
         is_open = bool(options["client_ca"]) or host in LOOPBACK
         try:
-            app = make_kept_extender(cluster, _fixed(options), is_open=is_open)
+            app = make_kept_extender(cluster, fixed, is_open=is_open)
         except ClusterError as error:
             raise CommandError(str(error), returncode=2) from None
         where = f"{'https' if tls else 'http'}://{host}:{port}"
-        web.run_app(
-            app,
-            host=host,
-            port=port,
-            ssl_context=tls,
-            access_log=None,
-            print=lambda *_: self.stdout.write(f"extender of {cluster.name} listens on {where}"),
-            shutdown_timeout=2,
-        )
+        try:
+            web.run_app(
+                app,
+                host=host,
+                port=port,
+                ssl_context=tls,
+                access_log=None,
+                print=lambda *_: self.stdout.write(f"extender of {cluster.name} listens on {where}"),
+                shutdown_timeout=2,
+            )
+        except OSError as error:
+            raise CommandError(
+                f"cannot listen on {host}:{port} ({error.strerror}): choose another --listen", returncode=2
+            ) from None
 
 
 def _fixed(options: dict[str, Any]) -> dict[str, Any]:
     """What was given on the command line, by the name of the option that it fixes."""
+    _require_within("--stale-after", options["stale_after"], "stale_after_seconds")
+    _require_within("--reserved-mib", options["reserved_mib"], "reserved_mib")
     names = ("policy", "stale_after", "reserved_mib")
     found = {name: options[name] for name in names if options[name] is not None}
     if options["bind"]:
@@ -84,6 +93,13 @@ def _fixed(options: dict[str, Any]) -> dict[str, Any]:
     if options["when_stale"] is not None:
         found["when_stale"] = WhenStale(options["when_stale"])
     return found
+
+
+def _require_within(option: str, value: float | None, field: str) -> None:
+    """As the placement policy takes it; a negative reserve would give out more memory than there is."""
+    low, high = LIMITS[field]
+    if value is not None and not low <= value <= high:
+        raise CommandError(f"{option} is {value:g}: take {low} to {high}", returncode=2)
 
 
 def _address(text: str) -> tuple[str, int]:
