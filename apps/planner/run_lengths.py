@@ -5,7 +5,7 @@ or by a deadline that ends them at the latest. Not in here: what starts then (ex
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -59,7 +59,7 @@ def runs_in(snapshot: Snapshot) -> dict[str, tuple[float, ...]]:
         begun = _begun(pod)
         if pod.phase == "Succeeded" and pod.finished_at is not None and begun is not None:
             found[kind_of_run(snapshot, pod)].append(max(0.0, pod.finished_at - begun))
-    return {kind: tuple(sorted(lengths)[:MOST_RUNS]) for kind, lengths in found.items()}
+    return {kind: _thin_out(lengths) for kind, lengths in found.items()}
 
 
 def joined(parts: Iterable[Runs]) -> dict[str, tuple[float, ...]]:
@@ -67,7 +67,13 @@ def joined(parts: Iterable[Runs]) -> dict[str, tuple[float, ...]]:
     for part in parts:
         for kind, lengths in part.items():
             found[kind].extend(lengths)
-    return {kind: tuple(sorted(lengths)[:MOST_RUNS]) for kind, lengths in found.items()}
+    return {kind: _thin_out(lengths) for kind, lengths in found.items()}
+
+
+def _thin_out(lengths: Sequence[float]) -> tuple[float, ...]:
+    """Sorted; of very many every second or third and so on, so that short and long ones keep their parts."""
+    ordered = sorted(lengths)
+    return tuple(ordered[:: max(1, -(-len(ordered) // MOST_RUNS))])
 
 
 def find_end(snapshot: Snapshot, pod: Pod, runs: Runs) -> End | None:

@@ -1,10 +1,11 @@
 """When what waits would start, by replaying the ends that are known; or why that is not known."""
 
 from dataclasses import replace
+from statistics import median
 
 from apps.planner.expected_start import Facts, expect_starts
 from apps.planner.queue_order import order_queue
-from apps.planner.run_lengths import expected_length, kind_of_run, runs_in
+from apps.planner.run_lengths import MOST_RUNS, expected_length, joined, kind_of_run, runs_in
 from apps.planner.start_times import StartTimes, measure_starts
 from apps.planner.waiting import explain_pending
 from tests.drawing import cluster, running, waiting
@@ -126,3 +127,10 @@ def test_starts_are_measured_per_image_and_node_then_per_image():
     assert starts.of(pod, "a3") == (110.0, "measured with this image on other nodes")
     assert starts.of(replace(pod, image="other"), "a1")[0] == 47.0
     assert starts.of(waiting("x/z", gpus=0)[0], "a1")[0] == 6.0
+
+
+def test_of_very_many_runs_the_long_ones_keep_their_part():
+    kept = tuple(float(length) for length in range(1, 2 * MOST_RUNS))
+    found = joined(({"ml/train": kept}, {"ml/train": (0.0,)}))["ml/train"]
+    assert len(found) <= MOST_RUNS
+    assert abs(median(found) - MOST_RUNS) <= 1
