@@ -1,9 +1,9 @@
 """Preempt: of the nodes where the scheduler would sacrifice pods, those where we let it. Pure.
 
-Left out: nodes where a protected pod would go, where the pod would still not fit once they are gone (its
-links or its GPURequest, say), and nodes that are kept for others. Nodes where a disruption budget would be
-broken, or a gang torn apart, remain only if there are no others. The victims are the scheduler's: none is
-added or spared.
+Left out: nodes where a protected pod would go, or one whose GPURequest is not preemptible; where the pod
+would still not fit once they are gone (its links or its GPURequest, say); and nodes that are kept for others.
+Nodes where a disruption budget would be broken, or a gang torn apart, remain only if there are no others. The
+victims are the scheduler's: none is added or spared.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from apps.planner.fitting import wish_reasons
+from apps.planner.gpu_wishes import request_among
 from apps.planner.inventory import Pod
 from apps.planner.resources import demand_of
 from apps.scheduling.extender.picture import Picture
@@ -53,6 +54,9 @@ def _why_not(picture: Picture, pod: Pod, name: str, victims: Victims, spare_drif
     protected = next((one for one in gone if one is not None and one.protections), None)
     if protected is not None:
         return f"{protected.key} is protected: {protected.protections[0]}"
+    firm = next((one for one in gone if one is not None and _is_firm(picture, one)), None)
+    if firm is not None:
+        return f"{firm.key} is not preemptible: its GPURequest says so"
     room = picture.room_without(name, (*victims.uids, pod.uid))
     if room is None:
         return "the node is not known to the extender yet"
@@ -60,6 +64,11 @@ def _why_not(picture: Picture, pod: Pod, name: str, victims: Victims, spare_drif
     unmet = tuple(wish_reasons(picture.wish(pod), picture.nodes[name]))
     refusal = refuse(pod, demand, room, spare_drifted=spare_drifted, unmet=unmet)
     return f"even without them: {refusal.words}" if refusal else ""
+
+
+def _is_firm(picture: Picture, pod: Pod) -> bool:
+    stated = request_among(picture.gpu_requests, pod)
+    return stated is not None and stated.preemptible is False
 
 
 def _tears_gang(picture: Picture, uids: Iterable[str]) -> bool:

@@ -75,3 +75,16 @@ def test_what_is_reserved_of_a_card_is_no_room_for_whom_others_would_give_way():
     victims = {"a1": (["a1-a"], 0)}
     assert set(choose(small, pod, victims)[0]) == {"a1"}
     assert choose(small, pod, victims, reserved_mib=1024)[0] == {}
+
+
+def test_a_pod_whose_gpu_request_is_not_preemptible_stays():
+    (pod,) = waiting("ml/urgent", gpus=8, priority=100)
+    snapshot = cluster("a1 aaaaaaaa\n a2 bbbbbbbb", [pod])
+    firm = snapshot.pods["uid-a1-a"]
+    pods = {**snapshot.pods, firm.uid: replace(firm, labels={"defrag.gpu.internal/request": "firm"})}
+    asked = {f"{firm.namespace}/firm": GpuRequest(f"{firm.namespace}/firm", None, preemptible=False)}
+    accepted, refused = choose(
+        replace(snapshot, pods=pods, gpu_requests=asked), pod, {"a1": (["a1-a"], 0), "a2": (["a2-b"], 0)}
+    )
+    assert set(accepted) == {"a2"}
+    assert refused["a1"] == "team/a1-a is not preemptible: its GPURequest says so"
