@@ -6,6 +6,7 @@ here: how a template states its memory (executions.memory_asks), who approves th
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
@@ -19,6 +20,8 @@ from apps.planner.snapshot import Snapshot
 from apps.planner.waiting import group_pending
 
 Deadline = Callable[[], bool]
+OwnedPods = Mapping[str, Sequence[Pod]]
+"""By the uid of their controller and of what made that; those that name a GPURequest also by its key."""
 GPUSHARE = "aliyun.com/gpu-mem"
 """Counted in GiB or in MiB, as its device plugin was told; a node's own numbers say which."""
 GPU_REQUEST = "GPURequest"
@@ -70,16 +73,17 @@ def list_candidates(snapshot: Snapshot, limits: FallbackLimits = USUAL_LIMITS) -
     """In the order of the queue; of one owner's pods the first stands for all."""
     found: list[Candidate] = []
     owners: set[str] = set()
+    owned = pods_by_owner(snapshot)
     for key, pods in group_pending(snapshot):
         ask = ask_of(snapshot, pods[0])
         waited = snapshot.taken_at - min(pod.created_at for pod in pods)
         if ask is None or ask.mib <= limits.above_mib or waited <= limits.after_seconds:
             continue
-        owner, _ = _owner_of(snapshot, pods[0])
+        owner, _ = _owner_of(snapshot, pods[0], owned)
         if owner is not None and owner.uid in owners:
             continue
         owners |= {owner.uid} if owner is not None else set()
-        found.append(_judge(snapshot, Candidate(key, pods, waited, ask), limits))
+        found.append(_judge(snapshot, Candidate(key, pods, waited, ask), limits, owned))
     return tuple(found)
 
 
@@ -102,7 +106,7 @@ def plan_lowering(
         return _refuse(
             workload, f"It asks for {ask.mib:,} MiB; less is offered above {limits.above_mib:,} MiB only."
         )
-    found = _judge(snapshot, Candidate(workload, pods, waited, ask), limits)
+    found = _judge(snapshot, Candidate(workload, pods, waited, ask), limits, pods_by_owner(snapshot))
     if found.why_not or found.owner is None or found.after is None:
         return _refuse(workload, found.why_not)
     lowering = describe(snapshot, found, deadline)
@@ -127,7 +131,7 @@ def describe(snapshot: Snapshot, found: Candidate, deadline: Deadline) -> Loweri
     owner, after = found.owner, found.after
     assert owner is not None
     assert after is not None
-    waiting = pods_of(snapshot, owner, lambda pod: pod.is_pending)
+    waiting = pods_of(pods_by_owner(snapshot), owner, lambda pod: pod.is_pending)
     starts = _starting(snapshot, owner, waiting, after, deadline)
     nodes = tuple(sorted(set(starts.values())))
     return Lowering(
@@ -150,25 +154,30 @@ def describe(snapshot: Snapshot, found: Candidate, deadline: Deadline) -> Loweri
     )
 
 
-def pods_of(snapshot: Snapshot, owner: Workload, wanted: Callable[[Pod], bool]) -> list[Pod]:
+def pods_by_owner(snapshot: Snapshot) -> OwnedPods:
+    """Gone through once for all owners, since thousands may wait."""
+    found: dict[str, list[Pod]] = defaultdict(list)
+    for pod in snapshot.pods.values():
+        owner = snapshot.workloads.get(pod.workload)
+        for uid in {pod.workload, owner.parent if owner is not None else ""} - {""}:
+            found[uid].append(pod)
+        if named := pod.labels.get(REQUEST_LABEL):
+            found[f"{GPU_REQUEST} {pod.namespace}/{named}"].append(pod)
+    return found
+
+
+def pods_of(owned: OwnedPods, owner: Workload, wanted: Callable[[Pod], bool]) -> list[Pod]:
     """Pods of an owner, also by way of its ReplicaSets, or that name this GPURequest; in a fixed order."""
-    if owner.kind == GPU_REQUEST:
-        named = [pod for pod in snapshot.pods.values() if _names(pod, owner) and wanted(pod)]
-        return sorted(named, key=lambda pod: (pod.created_at, pod.uid))
-    uids = {owner.uid, *(uid for uid, one in snapshot.workloads.items() if one.parent == owner.uid)}
-    found = [pod for pod in snapshot.pods.values() if pod.workload in uids and wanted(pod)]
+    key = f"{GPU_REQUEST} {owner.namespace}/{owner.name}" if owner.kind == GPU_REQUEST else owner.uid
+    found = [pod for pod in owned.get(key, ()) if wanted(pod)]
     return sorted(found, key=lambda pod: (pod.created_at, pod.uid))
 
 
-def _names(pod: Pod, request: Workload) -> bool:
-    return pod.namespace == request.namespace and pod.labels.get(REQUEST_LABEL) == request.name
-
-
-def _judge(snapshot: Snapshot, one: Candidate, limits: FallbackLimits) -> Candidate:
-    owner, why_not = _owner_of(snapshot, one.pods[0])
+def _judge(snapshot: Snapshot, one: Candidate, limits: FallbackLimits, owned: OwnedPods) -> Candidate:
+    owner, why_not = _owner_of(snapshot, one.pods[0], owned)
     if owner is None:
         return replace(one, why_not=why_not)
-    running = pods_of(snapshot, owner, lambda pod: pod.is_holding)
+    running = pods_of(owned, owner, lambda pod: pod.is_holding)
     if running:
         return replace(
             one,
@@ -176,7 +185,7 @@ def _judge(snapshot: Snapshot, one: Candidate, limits: FallbackLimits) -> Candid
             why_not=f"{running[0].key} of the same {owner.kind} runs, and "
             f"{'goes by it too' if owner.kind == GPU_REQUEST else 'would be restarted'}.",
         )
-    asks = {ask_of(snapshot, pod) for pod in pods_of(snapshot, owner, lambda pod: pod.is_pending)}
+    asks = {ask_of(snapshot, pod) for pod in pods_of(owned, owner, lambda pod: pod.is_pending)}
     if len(asks) > 1:
         return replace(
             one, owner=owner, why_not=f"Pods of {owner.kind} {owner.name} ask for different amounts."
@@ -187,7 +196,7 @@ def _judge(snapshot: Snapshot, one: Candidate, limits: FallbackLimits) -> Candid
     return replace(one, owner=owner, after=after)
 
 
-def _owner_of(snapshot: Snapshot, pod: Pod) -> tuple[Workload | None, str]:
+def _owner_of(snapshot: Snapshot, pod: Pod, owned: OwnedPods) -> tuple[Workload | None, str]:
     """Whose template states what the pod asks for; or why none is to be changed."""
     request = request_of(snapshot, pod)
     if request is not None and request.memory_mib:
@@ -212,7 +221,7 @@ def _owner_of(snapshot: Snapshot, pod: Pod) -> tuple[Workload | None, str]:
         return None, f"Its {pod.owner_kind} is not known here."
     if owner.kind not in CHANGED:
         return None, f"It belongs to {owner.kind} {owner.name}, whose template is not changed from here."
-    if owner.updating and owner.kind in ROLLED_OUT and pods_of(snapshot, owner, lambda one: one.is_holding):
+    if owner.updating and owner.kind in ROLLED_OUT and pods_of(owned, owner, lambda one: one.is_holding):
         return None, f"{owner.kind} {owner.name} is in the middle of a rollout."
     return owner, ""
 

@@ -191,3 +191,24 @@ def test_a_request_of_our_own_kind_is_lowered_in_itself_and_its_pods_stay():
     other = replace(snapshot, gpu_requests={"ml/big": replace(request, uid="uid-other")})
     assert what_changed(plan, snapshot, other) == ["GPURequest ml/big is gone or was made anew (change 1)"]
     assert check_plan(other, plan) == ["ml/big: it is not the owner that is there"]
+
+
+class CountedPods(dict):
+    looked = 0
+
+    def values(self):
+        self.looked += 1
+        return super().values()
+
+
+def test_the_clusters_pods_are_gone_through_as_often_for_many_who_wait_as_for_one():
+    """Thousands may wait, and one question at a time is planned."""
+    looked = []
+    for many in (1, 40):
+        owners = {f"uid-{at}": Workload(f"uid-{at}", "ReplicaSet", "ml", f"r{at}") for at in range(many)}
+        waiting = [share(f"p{at}", 10, workload=f"uid-{at}") for at in range(many)]
+        picture = seen(*waiting)
+        picture = replace(picture, workloads=owners, pods=CountedPods(picture.pods))
+        assert len([one for one in list_candidates(picture) if one.after]) == many
+        looked.append(picture.pods.looked)
+    assert looked[0] == looked[1]
