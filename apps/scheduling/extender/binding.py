@@ -13,6 +13,7 @@ from typing import Protocol
 
 from apps.kube.errors import Conflict, KubeError
 from apps.kube.gateway import PODS, Json, Kind
+from apps.planner.inventory import Pod
 from apps.scheduling.extender.assumed import Assumed, Cause
 from apps.scheduling.extender.deciding import Extender
 from apps.scheduling.extender.holds import who_keeps
@@ -41,18 +42,26 @@ class Binder:
             return OFF
         now, picture = extender.clock(), extender.picture
         pod = picture.pods.get(call.uid)
-        if pod is not None and call.node in (kept := who_keeps(extender.holds, pod, now)):
-            return kept[call.node]
-        if pod is not None and not pod.node_name:
-            until = now + extender.options.bound_seconds
-            picture.assume(Assumed(pod, call.node, Cause.BOUND, until))
-        error = await asyncio.to_thread(self._send, call)
+        error = self._why_kept(call, pod, now)
+        if not error:
+            if pod is not None and not pod.node_name:
+                until = now + extender.options.bound_seconds
+                picture.assume(Assumed(pod, call.node, Cause.BOUND, until))
+            error = await asyncio.to_thread(self._send, call)
         if error:
             picture.release(call.uid)
         key = f"{call.namespace}/{call.name}"
         verdict = Verdict("bind", now, call.uid, key, "", extender.age(), node=call.node, note=error)
         extender.sink.keep(verdict)
         return error
+
+    def _why_kept(self, call: BindingCall, pod: Pod | None, now: float) -> str:
+        """A pod that the watch has not told of may be anybody's: no kept node is open to it yet."""
+        holds = self._extender.holds
+        if pod is not None:
+            return who_keeps(holds, pod, now).get(call.node, "")
+        kept = [hold for hold in holds.holds().get(call.node, ()) if not hold.is_over(now)]
+        return f"the pod is not known to the extender yet, and the node is {kept[0].reason}" if kept else ""
 
     def _send(self, call: BindingCall) -> str:
         where = f"{call.namespace}/{call.name}"

@@ -1,16 +1,20 @@
 """What the extender answers about drawn clusters: who passes, who is best, and why not."""
 
+import asyncio
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from apps.planner.inventory import LinkClass, Pod, Topology
 from apps.planner.queues import GpuRequest
 from apps.scheduling.extender import gangs
+from apps.scheduling.extender.binding import Binder
 from apps.scheduling.extender.deciding import Extender, Filtered, StalePicture
 from apps.scheduling.extender.holds import Hold, KeptHolds
 from apps.scheduling.extender.options import Options, WhenStale
 from apps.scheduling.extender.picture import Picture
+from apps.scheduling.extender.wire import BindingCall
 from tests.drawing import cluster, waiting
 
 
@@ -125,6 +129,26 @@ def test_a_held_node_is_open_to_its_gang_alone_until_the_deadline():
     assert asked.filter(gang[0], ["a1", "a2"]).fitting == ["a1", "a2"]
     clock.now = 1060.0
     assert asked.filter(stranger, ["a1"]).fitting == ["a1"]
+
+
+def test_nobody_is_bound_to_a_node_that_is_kept_for_others_known_or_not():
+    mine, other = (waiting(f"ml/{name}", gpus=1)[0] for name in ("mine", "other"))
+    book = KeptHolds([Hold("a1", "kept for ml/mine by execution 7", pods=frozenset({mine.uid}))])
+    asked = extender(cluster("a1 ....", [mine], [other]), holds=book, options=Options(binds=True))
+    sent = []
+    gateway = SimpleNamespace(bind_pod=lambda *where, **to: sent.append(where[1]))
+    binder = Binder(asked, gateway, lambda call: None)
+
+    def bind(name, uid):
+        return asyncio.run(binder.bind(BindingCall("ml", name, uid, "a1")))
+
+    assert bind("other", other.uid) == "the node is kept for ml/mine by execution 7"
+    assert bind("new", "uid-of-nobody").startswith(
+        "the pod is not known to the extender yet, and the node is"
+    )
+    assert bind("mine", mine.uid) == ""
+    assert sent == ["mine"]
+    assert [bool(one.note) for one in asked.sink.all()] == [True, True, False]
 
 
 def test_a_gang_starts_as_a_whole_or_not_at_all():
