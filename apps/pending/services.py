@@ -62,7 +62,7 @@ def _write(cluster: Cluster, picture: Picture) -> int:
     taken_at = datetime.fromtimestamp(picture.taken_at, UTC)
     pods = {pod.uid[:100]: pod for pod in picture.pods.values() if _is_told_of(pod)}
     rows = Stay.objects.filter(cluster=cluster)
-    open_rows = {one.pod_uid: one for one in rows.filter(ended_at=None)}
+    open_rows = {one.pod_uid: one for one in rows.filter(ended_at=None).only("pod_uid", *CHANGING)}
     ended = set(rows.filter(pod_uid__in=pods.keys() - open_rows.keys()).values_list("pod_uid", flat=True))
     new = [
         _as_stay(cluster, picture, pod, taken_at)
