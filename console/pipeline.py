@@ -15,6 +15,7 @@ SCHEDULE: dict[str, dict[str, Any]] = {
     "read telemetry": _every(15, "apps.telemetry.tasks.read_telemetry"),
     "measure new snapshots": _every(15, "apps.fragmentation.tasks.measure_snapshots"),
     "forget old waits": _every(3600, "apps.pending.tasks.forget_old_stays"),
+    "forget old verdicts": _every(3600, "apps.placing.tasks.forget_old_verdicts"),
     "prepare grids": _every(15, "apps.dashboard.tasks.prepare_grids"),
     "compute requested plans": _every(10, "apps.plans.tasks.compute_requested_plans"),
     "expire old plans": _every(30, "apps.plans.tasks.expire_plans"),

@@ -19,6 +19,7 @@ from apps.placing.api import configuration_for
 from apps.placing.configuration import make_configuration
 from apps.placing.models import PlacementPolicy, Verdict
 from apps.placing.queries import placement_policy_of, standing_of
+from apps.placing.tasks import forget_old_verdicts
 from apps.simulator.controllers.scheduler.configuration import parse_scheduler_settings
 from tests.plans.situations import make_cluster, person, picture, see
 
@@ -183,3 +184,10 @@ def test_the_page_shows_the_configuration_and_why_a_pod_is_there_and_takes_an_ed
     seen = client.get(page).content.decode()
     assert "/extender/east/SECRET" in seen
     assert "no GPU topology metadata" in seen
+
+
+def test_old_verdicts_go_also_where_no_extender_runs_any_more(cluster):
+    old = timezone.now() - timedelta(days=15)
+    services.keep_verdicts(cluster_id=cluster.pk, verdicts=[verdict(0, at=old), verdict(1)])
+    forget_old_verdicts()
+    assert [row.pod_uid for row in Verdict.objects.all()] == ["u1"]
