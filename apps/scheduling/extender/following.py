@@ -115,8 +115,8 @@ class Follower:
         ends = time.perf_counter() + seconds
         while self._queue:
             _, kind, key, kept = self._queue.popleft()
-            self._work_in(kind, key, kept)
             self._since[kind, key] = kept
+            self._work_in_safely(kind, key, kept)
             if time.perf_counter() > ends:
                 return
 
@@ -170,7 +170,7 @@ class Follower:
                 ends = time.perf_counter() + MOST_SECONDS
         # What came while the picture was built was read with what was around it before.
         for (kind, key), kept in list(self._since.items()):
-            self._work_in(kind, key, kept)
+            self._work_in_safely(kind, key, kept)
         self._is_whole = True
         if time.monotonic() >= self._workload_due:
             self._workload_due = time.monotonic() + WORKLOAD_SECONDS
@@ -181,6 +181,13 @@ class Follower:
         said = [message for _, message in self._watch.problems()]
         built = self._translator.build(self._cluster, self._watch.objects(), taken_at=fresh_at, problems=said)
         return built, self._translator.scenery, live_workload(built), self._find_expected()
+
+    def _work_in_safely(self, kind: Kind, key: Key, kept: KeptObject | None) -> None:
+        """One odd object fails neither the call that came upon it nor the picture as a whole."""
+        try:
+            self._work_in(kind, key, kept)
+        except Exception:
+            logger.exception("an event could not be worked in", kind=kind.plural, name="/".join(key))
 
     def _work_in(self, kind: Kind, key: Key, kept: KeptObject | None) -> None:
         if kind == PODS:

@@ -10,8 +10,14 @@ import pytest
 from aiohttp import web
 
 from apps.audit.models import AuditEntry
+from apps.kube.gateway import PODS
+from apps.kube.object_store import KeptObject
+from apps.kube.trimming import trim_object
+from apps.scheduling.extender import following
 from apps.scheduling.extender.assembling import put_together
+from apps.scheduling.extender.following import Follower
 from apps.scheduling.extender.options import Options
+from apps.scheduling.extender.picture import Picture
 from apps.scheduling.extender.program import recorder
 from console.embedded import free_port
 from tests.cluster_fixtures import wait_until
@@ -116,3 +122,17 @@ def test_it_binds_once_and_says_so_before(api_server, running):
     assert entries[0].detail == {"uid": uid, "node": "a1"}
     wait_until(lambda: len(extender.served.extender.picture.assumed) == 0)
     assert (extender.free("a1"), extender.free("a2")) == (0, 8)
+
+
+def test_an_event_that_cannot_be_worked_in_fails_no_call_and_stops_no_other(api_server, monkeypatch):
+    read = following.read_one_pod
+
+    def read_but_one(raw, scenery):
+        return read(raw, scenery) if raw.name != "odd" else 1 // 0
+
+    monkeypatch.setattr(following, "read_one_pod", read_but_one)
+    follower = Follower(api_server.gateway(), Picture(), cluster="test")
+    for name in ("odd", "next"):
+        follower._notice(PODS, ("team-a", name), KeptObject(trim_object(PODS, pod(name, gpus=1))))
+    follower.catch_up(10)
+    assert [one.name for one in follower.picture.pods.values()] == ["next"]
