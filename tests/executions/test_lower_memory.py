@@ -8,6 +8,7 @@ import pytest
 
 from apps.clusters.services import record_snapshot
 from apps.executions import services
+from apps.executions.checks.lowering import tell_held_back
 from apps.executions.decisions import Verdict
 from apps.executions.memory_asks import find_statements, patch_of, the_statement, with_amount
 from apps.executions.models import Step
@@ -152,6 +153,21 @@ def test_a_waiting_pod_is_evicted_only_as_it_was_seen():
     step = things.step("lower_memory", move=0, **PARAMS)
     lower_memory.apply(SimpleNamespace(gateway=gateway), step, renewed)
     assert sent == [(("ml", "web-0"), {"uid": "uid-web-0", "version": "41"})]
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"paused": True}, "it is paused"),
+        ({"updateStrategy": {"rollingUpdate": {"partition": 2}}}, "leave out pods below number 2"),
+        ({"updateStrategy": {"rollingUpdate": {"partition": 0}}, "paused": False}, ""),
+        ({}, ""),
+    ],
+)
+def test_an_owner_that_holds_its_updates_back_is_found_before_it_is_changed(spec, said):
+    found = list(tell_held_back({"spec": spec}))
+    assert bool(found) == bool(said)
+    assert said in "".join(found)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from apps.executions.checks.looking import Look, Objection
 from apps.executions.memory_asks import GPU_REQUEST, find_statements
@@ -10,6 +11,8 @@ from apps.executions.sightings import uid
 from apps.executions.steps.lower_memory import KINDS, as_kind, belonging, naming, running_of
 from apps.kube.gateway import PODS, REPLICASETS
 from apps.planner.plan import Lowering
+
+Json = dict[str, Any]
 
 
 def check_lowerings(look: Look) -> Iterator[Objection]:
@@ -40,8 +43,19 @@ def _why_not(look: Look, one: Lowering) -> Iterator[str]:
     elif stated[0].amounts != {one.before}:
         told = ", ".join(str(value) for value in stated[0].raw.values())
         yield f"its template asks for {told}, not for {one.before} as its pods do."
+    yield from tell_held_back(owner)
     pods = look.gateway.list_objects(PODS, namespace=namespace).objects
     sets = [] if is_request else look.gateway.list_objects(REPLICASETS, namespace=namespace).objects
     running = running_of(naming(name, pods) if is_request else belonging(one.owner_uid, sets, pods))
     if running:
         yield f"its pod {running[0]} has a node by now."
+
+
+def tell_held_back(owner: Json) -> Iterator[str]:
+    """Pure. Why its waiting pods would stay as they are, though its template says less."""
+    spec = owner.get("spec") or {}
+    if spec.get("paused"):
+        yield "it is paused, so its waiting pods would stay as they are: have its owner resume it."
+    rolling = (spec.get("updateStrategy") or {}).get("rollingUpdate") or {}
+    if partition := rolling.get("partition"):
+        yield f"its updates leave out pods below number {partition} (partition), which would ask for as much."
