@@ -1,7 +1,7 @@
 """What many tests share."""
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.cluster_fixtures import api_server, new_api_server, simulated_cluster  # noqa: F401
 from tests.faults.reporting import (  # noqa: F401
@@ -20,7 +20,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     name_faults(items)
 
 
-settings.register_profile("thorough", max_examples=5000)
+settings.register_profile("busy", suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
+"""How long a draw takes says how busy the machine is."""
+settings.register_profile("thorough", max_examples=5000, suppress_health_check=[HealthCheck.too_slow])
 """Fifty times as many examples, for `--hypothesis-profile thorough`."""
 
 

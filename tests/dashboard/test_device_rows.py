@@ -137,7 +137,7 @@ def test_a_pod_on_another_vendors_devices_is_told_there_and_not_as_a_mig_instanc
     group = DeviceGroup("cambricon", "cambricon.com/mlu", "MLU370", (Gpu(0, "MLU-0", 24_000),))
     held = (*(node.holdings or ()), Holding(pod.uid, "MLU-0"))
     page = page_of(board, replace(node, others=(group,), holdings=held))
-    assert f"{pod.name} {pod.namespace} MLU370 0" in page
+    assert f"{pod.name} {pod.namespace} · Why there? MLU370 0" in page
 
 
 def test_two_pods_that_share_a_claimed_gpu_hold_one_gpu(page_of):

@@ -56,6 +56,7 @@ def test_a_worker_killed_everywhere_evicts_nothing_twice_and_comes_to_the_same_e
     assert met >= EFFECTS
     elsewhere = {StepKind.NAME_LAYOUT, StepKind.RECONFIGURE_MIG, StepKind.PREEMPT_POD}
     elsewhere |= {StepKind.HOLD_NODE, StepKind.RELEASE_NODE}  # test_node_hold_story
+    elsewhere |= {StepKind.LOWER_MEMORY}  # test_lower_memory
     others = {*StepKind.values, "execution"} - elsewhere
     assert {boundary.partition("/")[0] for boundary in met} == others
     for effect in EFFECTS:

@@ -32,6 +32,7 @@ from apps.executions.steps import (
     release,
     steer,
 )
+from tests.executions import test_lower_memory
 from tests.executions.test_decisions_mig import asked, look
 from tests.executions.test_decisions_nodes import GANG, OURS, TAINT, TOLERANT
 from tests.executions.things import PARAMS, hold, node, pod, step
@@ -120,6 +121,14 @@ def holding(facts):
     return forward(hold_target, StepKind.HOLD_TARGET, facts)
 
 
+def lowering(found, *pods):
+    return test_lower_memory.look(found, *pods, sent=["lower", "renew"])
+
+
+LEAVING = test_lower_memory.pod()
+LEAVING["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+
+
 def naming(entries):
     return name_layout.Facts(HELD_MAP, NOW, 60.0, entries, mounted="migs")
 
@@ -169,6 +178,8 @@ SHOWN = {
     "remove": lambda: backward(
         name_layout, StepKind.NAME_LAYOUT, naming(None), move=0, sent=["add", "remove"], **LAYOUT
     ),
+    "lower": lambda: lowering(test_lower_memory.owner("6")),
+    "renew": lambda: lowering(test_lower_memory.owner("6"), LEAVING),
     "relabel": lambda: reconfigure_mig.decide(asked(issued_at=None), look("gpu5", "pending"), late=False),
     "restore": lambda: reconfigure_mig.decide_undo(asked(**SENT_MIG), look("all-disabled", "pending")),
 }
