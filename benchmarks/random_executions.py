@@ -28,12 +28,12 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-PER_CLUSTER = 3
+PER_CLUSTER = 5
 KINDS = ("moves", "moves", "moves", "preemption", "mig")
 GOALS = {"moves": ("unlock", "free-nodes"), "preemption": ("unlock",), "mig": ("mig",)}
 SETTINGS = {
     "DJANGO_SETTINGS_MODULE": "console.settings.test",
-    "EXECUTION_POLL_SECONDS": "0.05",
+    "EXECUTION_POLL_SECONDS": "0.15",
     "EXECUTION_LEASE_SECONDS": "12",
     "KUBE_CONNECT_SECONDS": "1",
     "KUBE_READ_SECONDS": "2",
