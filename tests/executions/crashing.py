@@ -171,10 +171,10 @@ def _kill(worker: Worker) -> None:
 
 
 def _act_after_commit(gate: psycopg.Connection, table: psycopg.Connection, act: Callable[[], object]) -> None:
-    """Queue for the whole table behind the worker's own transaction, let that commit, then act."""
-    locked = threading.Thread(
-        target=lambda: table.execute("LOCK TABLE executions_step IN ACCESS EXCLUSIVE MODE")
-    )
+    """Queue for both tables behind the worker's own transaction, let that commit, then act. Without the
+    first one it would renew its lease meanwhile, and might be about to send."""
+    tables = "executions_execution, executions_step"
+    locked = threading.Thread(target=lambda: table.execute(f"LOCK TABLE {tables} IN ACCESS EXCLUSIVE MODE"))
     locked.start()
     _insist(lambda: _require_queue(gate))
     gate.execute("SELECT pg_advisory_unlock(%s)", [GATE])

@@ -12,6 +12,7 @@ import pytest
 
 from apps.clusters.mig_manager import digest_of
 from apps.executions import holds, mig_naming, mig_restoring, names, objects
+from apps.executions.decisions import Verdict
 from apps.executions.holds import HoldFacts
 from apps.executions.models import Steering
 from apps.executions.names import CHECKPOINT, CHECKPOINT_REQUESTED, HOSTNAME
@@ -206,6 +207,9 @@ def test_a_node_that_was_opened_to_its_gang_is_not_opened_again():
 def test_who_gives_way_and_ends_is_not_evicted_again():
     leaving = preempt_pod.Facts(pod(on="node-a", leaving=True))
     assert not forward(preempt_pod, StepKind.PREEMPT_POD, leaving, sent=["evict"]).effect
+    ended = preempt_pod.Facts({**pod(on="node-a", leaving=True), "status": {"phase": "Failed"}})
+    assert forward(preempt_pod, StepKind.PREEMPT_POD, ended, sent=["evict"]).verdict == Verdict.DONE
+    assert forward(preempt_pod, StepKind.PREEMPT_POD, ended).verdict == Verdict.MOOT
 
 
 def test_every_effect_of_every_step_has_its_row():

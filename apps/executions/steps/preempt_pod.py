@@ -47,7 +47,12 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
     if pod is None or uid(pod) != params["uid"]:
         return done("the pod is gone", evicted=True) if is_sent else moot("the pod left by itself")
     if is_finished(pod):
-        return moot("the pod finished by itself: its room is free")
+        # One that was evicted is told as finished for a moment before it is gone.
+        return (
+            done("the pod has ended", evicted=True)
+            if is_sent
+            else moot("the pod finished by itself: its room is free")
+        )
     if is_leaving(pod):
         return wait_long("the pod ends, in its own grace period", evicted=is_sent)
     if facts.node_changed is not None:

@@ -66,11 +66,7 @@ async def test_a_configuration_that_is_in_force_succeeds_at_once_and_the_same_va
         await driver.client.patch(
             CONFIG_MAPS, "gpu-operator", "default-mig-parted-config", {"data": {"config.yaml": text}}
         )
-        await driver.relabel("n1", "twin")
-        assert await driver.until_state("n1", "success", "failed") == "failed", "its kubelet shows it later"
-        await asyncio.sleep(60 / SCALE)
-        await driver.relabel("n1", "all-1g.10gb")
-        await driver.until_state("n1", "success")
+        await asyncio.sleep(4 * 60 / SCALE)  # its kubelet shows the change about a minute later
         following = asyncio.create_task(follow(driver, "n1", 0.6))
         await driver.relabel("n1", "twin")
         assert "pending" not in [state for state, _, _ in await following]
