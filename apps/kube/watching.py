@@ -113,12 +113,17 @@ class ClusterWatch:
     @property
     def is_ready(self) -> bool:
         """Whether every kind has answered once, and the essential ones with their objects."""
-        return all(watch.is_settled for watch in self._watches) and not self.missing
+        return not self.unanswered and not self.missing
 
     @property
     def missing(self) -> tuple[Kind, ...]:
         """Essential kinds without which there is no picture, and which have not been read."""
         return tuple(watch.kind for watch in self._watches if watch.kind in ESSENTIAL and not watch.is_listed)
+
+    @property
+    def unanswered(self) -> tuple[Kind, ...]:
+        """Kinds of which nothing is known yet, not even that they cannot be read."""
+        return tuple(watch.kind for watch in self._watches if not watch.is_settled)
 
     def objects(self) -> dict[Kind, list[KeptObject]]:
         """The newest objects; a kind that could not be read is missing."""
@@ -147,6 +152,8 @@ class ClusterWatch:
                 if isinstance(error, errors.AnotherCluster):
                     # Streams that are still open may come from the other one.
                     self._gateway.end_streams()
+            except Exception as error:  # without a pulse the picture would age for ever
+                self._tell(f"The cluster's identity cannot be read: {type(error).__name__}.")
             else:
                 self._pulse_at = began
                 self._tell("")

@@ -7,7 +7,10 @@ simulated one or a real control plane with our kubelets.
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import yaml
@@ -31,7 +34,7 @@ PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 class Site:
     """seconds: how long anything may take to happen there."""
 
-    def __init__(self, folder: Path, settings, *, kubeconfig_file: str = "", seconds: float = 30) -> None:
+    def __init__(self, folder: Path, settings, *, kubeconfig_file: str = "", seconds: float = 60) -> None:
         self.seconds = seconds
         self.certificates = provide_certificates(folder / "tls", "127.0.0.1")
         self.port = free_port()
@@ -133,7 +136,7 @@ class Site:
         try:
             self.until(is_told, words)
         except AssertionError as error:
-            raise AssertionError(f"{name} is told {told[0]!r}, not {words!r}") from error
+            raise AssertionError(f"{name} is told {told[0]!r}: {error}") from error
         return told[0]
 
     def pod(self, name: str):
@@ -149,7 +152,20 @@ class Site:
             return None
 
     def until(self, ask, what: str):
-        return wait_until(ask, seconds=self.seconds, what=what)
+        try:
+            return wait_until(ask, seconds=self.seconds, what=what)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; the extender: {self._says_of_itself()}") from error
+
+    def _says_of_itself(self) -> str:
+        trust = ssl.create_default_context(cafile=str(self.certificates.ca))
+        try:
+            address = f"https://127.0.0.1:{self.port}/readyz"
+            return urllib.request.urlopen(address, context=trust, timeout=5).read().decode()
+        except urllib.error.HTTPError as error:
+            return error.read().decode()
+        except OSError as error:
+            return f"does not answer ({error})"
 
 
 def refusal_of(pod) -> str:

@@ -100,7 +100,11 @@ class Follower:
     def problem(self) -> str:
         """Why there is no picture, "" where there is one."""
         said = [message for _, message in self._watch.problems()]
-        return self._watch.error or " ".join(said) or ("" if self._is_whole else "It has not been read yet.")
+        told = self._watch.error or " ".join(said)
+        if told or self._is_whole:
+            return told
+        waited_for = ", ".join(sorted({kind.plural for kind in self._watch.unanswered}))
+        return f"It has not been read yet{f': no answer about {waited_for}' if waited_for else ''}."
 
     def read_pod(self, raw: Json) -> Pod:
         """A pod as a scheduler sends it, which may be newer than the watch's, or older."""

@@ -16,6 +16,7 @@ from apps.simulator.runner import SimulatedCluster
 from tests.simulator.cluster import Driver, make_nodes
 from tests.simulator.controllers.test_scheduler import add_class
 
+TIME_SCALE = 30
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
 
@@ -53,7 +54,9 @@ async def asked_by_a_cluster(spoken, nodes=2, **entry):
     }
     settings = parse_scheduler_settings({**HEAD, "extenders": [usual | entry]})
     try:
-        async with SimulatedCluster(make_nodes(nodes).build(), time_scale=30, scheduler=settings) as cluster:
+        async with SimulatedCluster(
+            make_nodes(nodes).build(), time_scale=TIME_SCALE, scheduler=settings
+        ) as cluster:
             server = cluster.server
             async with KubernetesClient(
                 server=server.url, ca_pem=server.ca_pem, token=server.token
@@ -140,6 +143,48 @@ async def test_an_error_stops_the_pod_unless_the_extender_is_ignorable(is_ignora
         assert condition["message"].endswith("/x/filter, code 500")
         spoken.status, spoken.says = 200, {"filter": keep("gpu-1")}
         assert (await driver.until_bound("pod"))["spec"]["nodeName"] == "gpu-1"
+
+
+@pytest.mark.asyncio
+async def test_one_that_fails_is_asked_again_after_each_back_off_and_not_without_a_pause():
+    spoken = Spoken()
+    spoken.status = 500
+    async with asked_by_a_cluster(spoken, filterVerb="filter") as driver:
+        began = asyncio.get_running_loop().time()
+        await driver.create_pod("pod", gpus=1)
+
+        async def asked_eight_times():
+            return len(spoken.asked) >= 8
+
+        await driver.until(asked_eight_times, "it is asked again")
+        pauses = 1 + 2 + 4 + 8 + 10 + 10 + 10
+        assert asyncio.get_running_loop().time() - began >= pauses / TIME_SCALE
+
+
+@pytest.mark.asyncio
+async def test_words_of_an_earlier_attempt_that_arrive_late_do_not_stand():
+    spoken = Spoken()
+    spoken.says = {"filter": {"NodeNames": [], "FailedNodes": {"gpu-1": "no link", "gpu-2": "no link"}}}
+    spoken.status = 500
+    async with asked_by_a_cluster(spoken, filterVerb="filter") as driver:
+        slow = {"action": "delay", "seconds": 1, "times": 1}
+        slow["match"] = {"method": "PATCH", "path_regex": "/pods/pod/status$"}
+        driver.cluster.server.faults.add(slow)
+        await driver.create_pod("pod", gpus=1)
+
+        async def fails():
+            return spoken.asked
+
+        await driver.until(fails, "the first attempt has failed")
+        spoken.status = 200
+
+        async def written():
+            found = [one for one in driver.cluster.server.requests if one.path.endswith("/pods/pod/status")]
+            return len(found) >= 2 and all(one.status == 200 for one in found)
+
+        await driver.until(written, "both attempts' words are written")
+        (condition,) = (await driver.pod("pod"))["status"]["conditions"]
+        assert "2 no link" in condition["message"]
 
 
 @pytest.mark.asyncio

@@ -6,6 +6,7 @@ Not here: why a pod could not be placed, and which change of the cluster may hel
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import heapq
 import itertools
 from collections.abc import Callable
@@ -37,6 +38,7 @@ class SchedulingQueue:
         self._entries: dict[str, QueuedPod] = {}
         self._active: list[tuple[float, int, str]] = []
         self._backing_off: list[tuple[float, int, str]] = []
+        self._failed: list[tuple[float, int, str]] = []
         self._order = itertools.count()
         self._filled = asyncio.Event()
         self._parked: set[str] = set()
@@ -58,7 +60,8 @@ class SchedulingQueue:
         return self._entries.pop(uid, None) is not None
 
     async def pop(self) -> QueuedPod:
-        """Active pods first; a pod in back-off only when nothing else is to be done."""
+        """Active pods first; a pod in back-off only when nothing else is to be done. One whose attempt ended
+        in an error waits to the end of its back-off: what failed would be asked without a pause otherwise."""
         while True:
             self._end_backoffs()
             entry = self._take(self._active, "active") or self._take(self._backing_off, "backoff")
@@ -69,7 +72,8 @@ class SchedulingQueue:
                 self._trying = entry
                 return entry
             self._filled.clear()
-            await self._filled.wait()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._filled.wait(), self._until_next_failed())
 
     def _take(self, heap: list[tuple[float, int, str]], place: str) -> QueuedPod | None:
         while heap:
@@ -81,15 +85,28 @@ class SchedulingQueue:
 
     def _end_backoffs(self) -> None:
         moment = asyncio.get_running_loop().time()
-        while self._backing_off and self._backing_off[0][0] <= moment:
-            entry = self._take(self._backing_off[:1], "backoff")
-            heapq.heappop(self._backing_off)
-            if entry:
-                self._activate(entry)
+        for heap, place in ((self._backing_off, "backoff"), (self._failed, "failed")):
+            while heap and heap[0][0] <= moment:
+                entry = self._take(heap[:1], place)
+                heapq.heappop(heap)
+                if entry:
+                    self._activate(entry)
+
+    def _until_next_failed(self) -> float | None:
+        if not self._failed:
+            return None
+        return max(self._failed[0][0] - asyncio.get_running_loop().time(), 0.0)
+
+    def fail(self, entry: QueuedPod) -> None:
+        """The attempt ended in an error; tried again after its back-off, whatever happens meanwhile."""
+        if self.holds(entry):
+            entry.tried_at = asyncio.get_running_loop().time()
+            entry.place = "failed"
+            heapq.heappush(self._failed, (entry.tried_at + self._backoff(entry), entry.since, entry.pod.uid))
 
     def park(self, entry: QueuedPod) -> None:
         """Nothing fits now; waits for a change of the cluster."""
-        if self._entries.get(entry.pod.uid) is not entry:
+        if not self.holds(entry):
             return
         entry.tried_at = asyncio.get_running_loop().time()
         entry.place = "parked"

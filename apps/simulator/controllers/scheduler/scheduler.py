@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import aiohttp
 
-from apps.simulator.client import PODS, STRATEGIC, ApiError
+from apps.simulator.client import ApiError
 from apps.simulator.controllers.controller import QUIET_ERRORS, Context
-from apps.simulator.controllers.objects import condition_of, make_condition
 from apps.simulator.controllers.scheduler.cache import NodeFacts, PodFacts
 from apps.simulator.controllers.scheduler.extender import Extender, ExtenderError
 from apps.simulator.controllers.scheduler.extenders import Extenders
+from apps.simulator.controllers.scheduler.failures import Failures, Jobs
 from apps.simulator.controllers.scheduler.filters import Decision, Verdict, check_node
 from apps.simulator.controllers.scheduler.intake import Intake
 from apps.simulator.controllers.scheduler.preemption import (
@@ -35,7 +34,6 @@ from apps.simulator.controllers.scheduler.scores import score_nodes
 from apps.simulator.controllers.scheduler.topology_state import TopologyState
 from apps.simulator.controllers.scheduler.words import explain, explain_preemption
 
-Json = dict[str, Any]
 log = logging.getLogger(__name__)
 
 _ALL_UP_TO = 100
@@ -49,7 +47,8 @@ class Scheduler:
         self.cache = self.intake.cache
         self.queue = self.intake.queue
         self.recorder = EventRecorder(context.client, "default-scheduler")
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._jobs = Jobs()
+        self._failures = Failures(context.client, self.cache, self.recorder, self._jobs)
         self._next_start = 0
         self.settings = context.scheduler
         self.extenders = Extenders(())
@@ -65,8 +64,7 @@ class Scheduler:
                     await self._schedule(entry)
                     await asyncio.sleep(0)
             finally:
-                for task in list(self._tasks):
-                    task.cancel()
+                self._jobs.cancel()
 
     async def _schedule(self, entry: QueuedPod) -> None:
         try:
@@ -123,7 +121,7 @@ class Scheduler:
         self.queue.remove(pod.uid)
         self.cache.put(pod, node)
         self.cache.assumed.add(pod.uid)
-        self._spawn(self._bind(entry, node))
+        self._jobs.spawn(self._bind(entry, node))
 
     def _find_fitting(
         self, decision: Decision, *, except_nominated: bool = False
@@ -186,72 +184,13 @@ class Scheduler:
         elif not keeps:
             self.cache.forget_nomination(entry.pod.uid)
         self.queue.park(entry)
-        self._spawn(self._write_failure(entry, message, candidate, keeps))
+        self._failures.tell(entry, message, candidate, keeps=keeps)
 
     def _tell_error(self, entry: QueuedPod, message: str) -> None:
         """An extender failed: nothing is known about the nodes. Tried again after the back-off."""
         self.recorder.record(entry.pod.pod, "Warning", "FailedScheduling", "Scheduling", message)
-        self.queue.park(entry)
-        self.queue.wake(entry.pod.uid)
-        self._spawn(self._write_failure(entry, message, None, True, reason="SchedulerError"))
-
-    async def _write_failure(
-        self,
-        entry: QueuedPod,
-        message: str,
-        candidate: Candidate | None,
-        keeps: bool,
-        reason: str = "Unschedulable",
-    ) -> None:
-        pod = entry.pod
-        if candidate:
-            await self._mark_victims(pod, candidate)
-        old = condition_of(pod.pod, "PodScheduled") or {}
-        status: Json = {}
-        if (old.get("reason"), old.get("message")) != (reason, message):
-            condition = make_condition("PodScheduled", "False", reason, message)
-            if old.get("status") == "False" and old.get("lastTransitionTime"):
-                condition["lastTransitionTime"] = old["lastTransitionTime"]
-            status["conditions"] = [condition]
-        nominated = candidate.node if candidate else ""
-        if not keeps and pod.nominated != nominated:
-            status["nominatedNodeName"] = nominated or None
-        if status:
-            await self._patch_status(pod, status)
-        if candidate:
-            await self._delete_victims(pod, candidate)
-
-    async def _mark_victims(self, pod: PodFacts, candidate: Candidate) -> None:
-        message = "default-scheduler: preempting to accommodate a higher priority pod"
-        condition = make_condition("DisruptionTarget", "True", "PreemptionByScheduler", message)
-        for victim in candidate.victims:
-            await self._patch_status(victim, {"conditions": [condition]})
-
-    async def _delete_victims(self, pod: PodFacts, candidate: Candidate) -> None:
-        for victim in candidate.victims:
-            meta = victim.pod["metadata"]
-            try:
-                await self.client.delete(PODS, meta["namespace"], meta["name"], uid=meta["uid"])
-            except ApiError as error:
-                if error.status not in (404, 409):
-                    raise
-            note = f"Preempted by pod {pod.uid} on node {candidate.node}"
-            self.recorder.record(victim.pod, "Normal", "Preempted", "Preempting", note)
-        for other in self.cache.nominated_on(candidate.node):
-            if other.priority < pod.priority:
-                self.cache.forget_nomination(other.uid)
-                await self._patch_status(other, {"nominatedNodeName": None})
-
-    async def _patch_status(self, pod: PodFacts, status: Json) -> None:
-        meta = pod.pod["metadata"]
-        body = {"metadata": {"uid": meta["uid"]}, "status": status}
-        try:
-            await self.client.patch(
-                PODS, meta["namespace"], meta["name"], body, subresource="status", content_type=STRATEGIC
-            )
-        except ApiError as error:
-            if error.status not in (404, 409, 422):
-                raise
+        self.queue.fail(entry)
+        self._failures.tell(entry, message, None, keeps=True, reason="SchedulerError")
 
     # --- it fits ---
 
@@ -274,17 +213,6 @@ class Scheduler:
         self.cache.assumed.discard(uid)
         self.cache.take_out(uid)
         self.intake.try_again_later(entry)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(self._guard(work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
-        try:
-            await work
-        except (ApiError, *QUIET_ERRORS) as error:
-            log.warning("scheduler: %s", error)
 
 
 def _sample_size(nodes: int, percentage: int | None) -> int:
