@@ -6,7 +6,7 @@ is laid out, the largest first. Not in here: whether one node takes one pod (jud
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -101,21 +101,23 @@ class GangRoom:
 
 
 def find_places(judge: Judge, pods: Sequence[Pod], kept: Mapping[str, str]) -> list[tuple[Pod, str]] | None:
-    """A node for each, the largest first, each on the tightest that takes it; None where there is none for
-    some. Nothing is changed."""
+    """A node for each, the largest first (of equals those with fewer nodes to choose from), each on the
+    tightest that takes it; None where there is none for some. Nothing is changed."""
+    picture = judge.picture
+    groups = [(group, _rows_taking(judge, group[0], kept)) for group in _by_shape(picture, pods)]
+    groups.sort(key=lambda one: (-demand_of(one[0][0], picture.gpu_names).gpu_milli, len(one[1])))
     trial: dict[int, Room] = {}
     found: list[tuple[Pod, str]] = []
-    for group in _by_shape(judge.picture, pods):
-        left = list(group)
-        for row in _rows_taking(judge, left[0], kept, trial):
-            demand = demand_of(left[0], judge.picture.gpu_names)
+    for left, rows in groups:
+        demand = demand_of(left[0], picture.gpu_names)
+        for row in _tightest_first(picture, rows, trial):
             while left:
-                room = _tried(judge.picture, trial, row)
+                room = _tried(picture, trial, row)
                 if not _fits(room, demand):
                     break
                 room.add(left[0], demand, room.choose_devices(demand))
                 _doubt_links(room, demand)
-                found.append((left.pop(0), judge.picture.names[row]))
+                found.append((left.pop(0), picture.names[row]))
             if not left:
                 break
         if left:
@@ -123,20 +125,17 @@ def find_places(judge: Judge, pods: Sequence[Pod], kept: Mapping[str, str]) -> l
     return found
 
 
-def _by_shape(picture: Picture, pods: Sequence[Pod]) -> Iterator[list[Pod]]:
+def _by_shape(picture: Picture, pods: Sequence[Pod]) -> list[list[Pod]]:
+    """Alike in all that decides where they may go."""
     groups: dict[object, list[Pod]] = {}
-    for pod in pods:
-        shape = (demand_of(pod, picture.gpu_names), tuple(sorted(pod.node_selector.items())), pod.node_terms)
-        groups.setdefault(shape, []).append(pod)
-    size: Callable[[list[Pod]], tuple[int, str]] = lambda group: (  # noqa: E731
-        -demand_of(group[0], picture.gpu_names).gpu_milli,
-        group[0].uid,
-    )
-    yield from sorted(groups.values(), key=size)
+    for pod in sorted(pods, key=lambda one: one.uid):
+        asked = (demand_of(pod, picture.gpu_names), tuple(sorted(pod.node_selector.items())), pod.node_terms)
+        groups.setdefault((*asked, pod.tolerations, picture.wish(pod)), []).append(pod)
+    return list(groups.values())
 
 
-def _rows_taking(judge: Judge, pod: Pod, kept: Mapping[str, str], trial: Mapping[int, Room]) -> Iterator[int]:
-    """Rows whose nodes take such a pod now and that its scheduler may use, those with least idle first."""
+def _rows_taking(judge: Judge, pod: Pod, kept: Mapping[str, str]) -> list[int]:
+    """Rows whose nodes take such a pod now and that its scheduler may use."""
     picture = judge.picture
     rows = np.arange(len(picture.names))
     judged = judge.judge(pod, rows)
@@ -145,8 +144,12 @@ def _rows_taking(judge: Judge, pod: Pod, kept: Mapping[str, str], trial: Mapping
         node, name = picture.nodes.get(picture.names[row]), picture.names[row]
         if node is not None and name not in kept and is_open_to(pod, node):
             able.append(row)
-    idle = {row: _idle(trial.get(row) or picture.rooms[row]) for row in able}
-    yield from sorted(able, key=lambda row: (idle[row], int(picture.order[row])))
+    return able
+
+
+def _tightest_first(picture: Picture, rows: Sequence[int], trial: Mapping[int, Room]) -> list[int]:
+    idle = {row: _idle(trial.get(row) or picture.rooms[row]) for row in rows}
+    return sorted(rows, key=lambda row: (idle[row], int(picture.order[row])))
 
 
 def is_open_to(pod: Pod, node: Node) -> bool:

@@ -142,7 +142,7 @@ class Picture:
             guests = self._guests[name]
             if place_of(pod) == name:
                 guests[pod.uid] = pod
-            else:
+            elif not self._is_assumed_on(name, pod.uid):
                 guests.pop(pod.uid, None)
             if not is_same:
                 self._resettle(name, pod)
@@ -171,9 +171,11 @@ class Picture:
     # --- what is assumed ---
 
     def assume(self, one: Assumed) -> None:
-        """Count the pod on the node from now on."""
+        """Count the pod on the node from now on, unless the watch has told already where it runs: its
+        scheduler may be behind that."""
         self.release(one.pod.uid)
-        if one.node not in self.row_of:
+        known = self.pods.get(one.pod.uid)
+        if one.node not in self.row_of or (known is not None and known.node_name):
             return
         self.assumed.add(one)
         self._guests[one.node][one.pod.uid] = replace(one.pod, node_name=one.node, nominated_node="")
@@ -203,8 +205,17 @@ class Picture:
         self.assumed.drop(pod.uid)
         return self._guests[one.node][pod.uid]
 
+    def _is_assumed_on(self, name: str, uid: str) -> bool:
+        one = self.assumed.get(uid)
+        return one is not None and one.node == name
+
     def _leave(self, one: Assumed) -> None:
-        self._guests[one.node].pop(one.pod.uid, None)
+        """What the watch tells of the pod holds again: it may have a place of its own there."""
+        guests, known = self._guests[one.node], self.pods.get(one.pod.uid)
+        if known is not None and place_of(known) == one.node:
+            guests[known.uid] = known
+        else:
+            guests.pop(one.pod.uid, None)
         self._retell(one.node)
 
     # --- looking ---

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from apps.planner.inventory import LinkClass, Pod, Topology
+from apps.planner.inventory import LinkClass, Pod, Taint, Toleration, Topology
 from apps.planner.queues import GpuRequest
 from apps.scheduling.extender import gangs
 from apps.scheduling.extender.binding import Binder
@@ -290,3 +290,34 @@ def test_a_whole_picture_takes_nothing_back_of_what_is_known_better():
         assert gone.uid not in picture.pods
     picture.take(begun)
     assert [picture.room(name).free_gpus for name in ("a1", "a2", "a3")] == [8, 8, 8]
+
+
+def test_what_the_watch_tells_of_a_pod_holds_again_after_its_scheduler_was_told_another_best_node():
+    """A scheduler that is behind asks about a pod that runs; one asks about a pod with room of its own."""
+    (runs,), (steered,), (stranger,) = (waiting(f"team/{one}", gpus=8) for one in ("runs", "to", "other"))
+    steered = replace(steered, nominated_node="a2", steering="to a2")
+    clock, names = Clock(), ["a1", "a2", "a3"]
+    drawn = cluster("a1 ........\n a2 ........\n a3 ........", [steered], extra=[bound(runs, "a1")])
+    asked = extender(drawn, clock=clock)
+    asked.filter(runs, ["a3"])
+    assert [asked.picture.room(name).free_gpus for name in names] == [0, 0, 8]
+    assert asked.prioritize(steered, ["a2"]) == [("a2", 10)]
+    clock.now += asked.options.told_seconds
+    assert asked.filter(stranger, names).fitting == ["a3"]
+    asked.prioritize(steered, ["a2"])
+    asked.picture.tell_pod(replace(steered, nominated_node=""))
+    asked.picture.tell_pod(bound(steered, "a2"))
+    assert asked.picture.room("a2").free_gpus == 0
+
+
+@pytest.mark.parametrize("tolerant", [0, 1])
+@pytest.mark.parametrize("tainted", ["a1", "a2"])
+def test_members_of_a_gang_that_tolerate_different_taints_are_each_asked_about(tolerant, tainted):
+    members = list(waiting("ml/train", gpus=8, count=2))
+    members[tolerant] = replace(members[tolerant], tolerations=(Toleration("team", "Exists", "", ""),))
+    taint = {"taints": (Taint("team", "ml", "NoSchedule"),)}
+    drawn = cluster("a1 ........\n a2 ........", members, nodes={tainted: taint})
+    for pod in members:
+        assert extender(drawn).filter(pod, ["a1", "a2"]).fitting
+    drawn = cluster("a1 ........\n a2 ........", members, nodes={"a1": taint, "a2": taint})
+    assert not any(extender(drawn).filter(pod, ["a1", "a2"]).fitting for pod in members)
