@@ -130,7 +130,7 @@ def _ask_eviction(gateway: Gateway, move: Leaving) -> Answered:
         gateway.evict_pod(namespace, name, uid=move.pod_uid, dry_run=True)
     except (errors.BudgetExhausted, errors.SeveralBudgets, errors.Conflict, errors.NotFound) as error:
         return False, str(error)
-    except (errors.Forbidden, errors.Invalid) as error:
+    except (errors.Forbidden, errors.Invalid, errors.MovedByItsOwner) as error:
         return False, str(error)
     return True, ""
 

@@ -16,12 +16,12 @@ from django.conf import settings
 from apps.executions import ledger, permission, safe_mode
 from apps.executions.budget_waits import wait_for_budget
 from apps.executions.context import Context, is_late, step_seconds
-from apps.executions.decisions import Decision, Verdict, blocked, stop
+from apps.executions.decisions import Decision, Verdict, blocked, done, stop
 from apps.executions.errors import ExecutionError
 from apps.executions.giving_up import give_up
 from apps.executions.models import Step
 from apps.executions.request_log import attribute_to
-from apps.executions.states import ExecutionState, StepState
+from apps.executions.states import ExecutionState, StepKind, StepState
 from apps.executions.step_modules import module_of
 from apps.executions.stops import list_held
 from apps.kube import errors as kube
@@ -169,16 +169,26 @@ def _act(context: Context, step: Step, decision: Decision, during: Collection[st
         module_of(step).apply(context, step, decision)
     except ExecutionError:
         raise
-    except kube.BudgetExhausted as error:
+    except Exception as error:
+        return _meet(context, step, error)
+    ledger.record_issued(context.lease, step)
+    return True
+
+
+def _meet(context: Context, step: Step, error: Exception) -> bool:
+    """An effect that was not answered with success."""
+    if isinstance(error, kube.BudgetExhausted):
         _wait_for_budget(context, step, error)
         return True
-    except kube.SeveralBudgets as error:
+    if isinstance(error, kube.MovedByItsOwner) and step.kind == StepKind.EVICT_POD:
+        # It took effect: a second request would begin nothing, and the replacement is on its way.
+        ledger.record_issued(context.lease, step)
+        return _record(context, step, done(f"its owner moves the pod by itself: {error}", evicted=True))
+    if isinstance(error, kube.SeveralBudgets):
         advice = "Leave one PodDisruptionBudget over that pod, then resume; or cancel."
         return _record(context, step, stop(str(error), advice, cause="several-budgets"), was_refused=True)
-    except Exception as error:
-        _fail(context, step, error, was_refused=isinstance(error, REFUSALS))
-        return True
-    ledger.record_issued(context.lease, step)
+    is_sure = isinstance(error, REFUSALS) and not isinstance(error, kube.MovedByItsOwner)
+    _fail(context, step, error, was_refused=is_sure)
     return True
 
 

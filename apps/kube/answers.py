@@ -17,6 +17,8 @@ LONGEST_MESSAGE = 600
 NOT_SERVED = "404 page not found"
 """Of an API server about an address that it does not have, such as that of a kind nobody defined."""
 PROXY = "Is there a proxy in front of the API server?"
+_MOVES_IT_ITSELF = re.compile(r"\b(evacuation|migration)\b")
+"""KubeVirt's words: its webhook begins a live migration and denies the eviction."""
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -111,19 +113,22 @@ def _class_of(code: int, status: Mapping[str, Any], request: Request) -> type[er
         # A patch guarded by another object's UID is answered as an attempt to change that UID.
         return errors.Conflict if "metadata.uid" in _fields(status) else errors.Invalid
     if code == 429:
-        return errors.BudgetExhausted if _is_budget(status, request) else errors.TooManyRequests
+        return _class_of_429(status, request)
     if code == 500 and "more than one PodDisruptionBudget" in str(status.get("message", "")):
         return errors.SeveralBudgets
     return by_code.get(code, errors.ServerFailed)
 
 
-def _is_budget(status: Mapping[str, Any], request: Request) -> bool:
-    """Priority and fairness answers 429 as well, to any request and without these words."""
+def _class_of_429(status: Mapping[str, Any], request: Request) -> type[errors.KubeError]:
+    """Priority and fairness answers it as well, to any request and without such words."""
     if not request.path.endswith("/eviction"):
-        return False
+        return errors.TooManyRequests
+    message = str(status.get("message", "")).lower()
     if any(cause.get("reason") == "DisruptionBudget" for cause in _causes(status)):
-        return True
-    return "disruption budget" in str(status.get("message", "")).lower()
+        return errors.BudgetExhausted
+    if message.startswith("admission webhook") and _MOVES_IT_ITSELF.search(message):
+        return errors.MovedByItsOwner
+    return errors.BudgetExhausted if "disruption budget" in message else errors.TooManyRequests
 
 
 def _causes(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:

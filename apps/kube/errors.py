@@ -11,7 +11,8 @@ KubeError
 ├── Expired              410: too old resourceVersion: list again
 ├── Invalid              422 or 400
 ├── TooManyRequests      429 of priority and fairness
-│   └── BudgetExhausted  429 of a PodDisruptionBudget
+│   ├── BudgetExhausted  429 of a PodDisruptionBudget
+│   └── MovedByItsOwner  429 of an admission webhook that has begun to move the pod itself
 ├── SeveralBudgets       500: more than one PDB on a pod
 ├── ServerFailed         other 5xx
 ├── BrokenStream         a watch line that is no JSON, or the stream was cut
@@ -62,6 +63,10 @@ class TooManyRequests(KubeError): ...
 
 
 class BudgetExhausted(TooManyRequests): ...
+
+
+class MovedByItsOwner(TooManyRequests):
+    """The eviction did take effect: a virtual machine's live migration has begun. Nobody asks again."""
 
 
 class SeveralBudgets(KubeError): ...

@@ -222,8 +222,9 @@ class Gateway(Protocol):
         version: str = "",
     ) -> None:
         """Ask for the eviction of exactly this pod; with a version (its resourceVersion) only as it was seen.
-        Raises BudgetExhausted (429 of a PDB, with its message and retry_after), TooManyRequests (429 of
-        fairness), SeveralBudgets (500), Conflict (409: another UID or version), NotFound (gone)."""
+        Raises BudgetExhausted (429 of a PDB, with its message and retry_after), MovedByItsOwner (429, and a
+        live migration has begun), TooManyRequests (429 of fairness), SeveralBudgets (500), Conflict (409:
+        another UID or version), NotFound (gone)."""
 
     def may(
         self, verb: str, kind: Kind, *, namespace: str = "", subresource: str = "", name: str = ""

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from apps.planner.affinity import interpod_reasons, uses_neighbours
 from apps.planner.company import TermIndex
-from apps.planner.gpu_wishes import has_memory, is_memory_known, is_model, request_of
+from apps.planner.gpu_wishes import has_memory, is_memory_known, is_model, request_of, saved_on
 from apps.planner.inventory import LinkClass, Node, NodeTerm, Pod, Tie
 from apps.planner.mig.nodes import MIG_PREFIX
 from apps.planner.movability import DEFAULT_SCHEDULER
@@ -33,6 +33,7 @@ class Reason(StrEnum):
     TAINT = "taint not tolerated"
     SCHEDULER = "pod belongs to another scheduler"
     VOLUME = "its volume is bound to another node or zone"
+    SAVED_WORK = "saved work is restored on GPUs of the same model only"
     CLAIMS = "devices by resource claims: only the scheduler can match them"
     NO_SUCH_GPU = "node has no such GPUs"
     GPU = "too few free GPUs"
@@ -77,6 +78,7 @@ class Fitting:
         self.snapshot = rooms.snapshot
         pods = self.snapshot.pods.values()
         self._label_keys = _keys_asked(pods)
+        self._by_model = bool(self.snapshot.gpu_requests) or any(Tie.SAVED_WORK in pod.ties for pod in pods)
         self._by_name = any(term.fields for pod in pods for term in _terms_of(pod))
         self._node_kinds = {name: self._kind(node) for name, node in self.snapshot.nodes.items()}
         self._signatures: dict[str, tuple[object, ...]] = {}
@@ -93,7 +95,8 @@ class Fitting:
         known = self._static.get(key)
         if known is None:
             wished = wish_reasons(self._wish(pod), node)
-            known = self._static[key] = tuple(dict.fromkeys((*_static_reasons(pod, node), *wished)))
+            saved = [Reason.SAVED_WORK] if saved_on(self.snapshot, pod) not in (None, node.model) else []
+            known = self._static[key] = tuple(dict.fromkeys((*_static_reasons(pod, node), *wished, *saved)))
         return known
 
     def signature(self, pod: Pod) -> tuple[object, ...]:
@@ -110,6 +113,7 @@ class Fitting:
                 Tie.PLANNED_ONLY in pod.ties,
                 bool(pod.claims or pod.claim_wishes),
                 self._wish(pod),
+                saved_on(self.snapshot, pod),
             )
         return known
 
@@ -154,7 +158,7 @@ class Fitting:
     def _kind(self, node: Node) -> tuple[object, ...]:
         return (
             node.name if self._by_name else "",
-            (node.model, tuple(gpu.memory_mib for gpu in node.gpus)) if self.snapshot.gpu_requests else "",
+            (node.model, tuple(gpu.memory_mib for gpu in node.gpus)) if self._by_model else "",
             tuple((key, node.labels[key]) for key in self._label_keys if key in node.labels),
             node.taints,
             node.unschedulable,

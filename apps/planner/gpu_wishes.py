@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from apps.planner.inventory import Node, Pod
+from apps.planner.inventory import Node, Pod, Tie
 from apps.planner.naming import family_of, shown_model
 from apps.planner.queues import GpuRequest
+from apps.planner.resources import asks_gpu
 from apps.planner.snapshot import Snapshot
 
 REQUEST_LABEL = "defrag.gpu.internal/request"
@@ -37,6 +38,12 @@ def has_memory(node: Node, memory_mib: int) -> bool:
 
 def is_memory_known(node: Node) -> bool:
     return any(gpu.memory_mib is not None for gpu in node.gpus)
+
+
+def saved_on(snapshot: Snapshot, pod: Pod) -> str | None:
+    """The model of the GPUs that a running pod's saved work is of; None where it is bound to none."""
+    node = snapshot.nodes.get(pod.node_name)
+    return node.model if node is not None and Tie.SAVED_WORK in pod.ties and asks_gpu(pod) else None
 
 
 def request_of(snapshot: Snapshot, pod: Pod) -> GpuRequest | None:

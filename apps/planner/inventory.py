@@ -102,6 +102,8 @@ class Tie(StrEnum):
 
     NO_OWNER = "no-owner"
     CLAIMS = "claims"
+    SAVED_WORK = "saved-work"
+    """Work that was saved on a GPU is restored on GPUs of the same model only."""
     MAY_BE_INTERRUPTED = "may-be-interrupted"
     OWNER_WAIVED = "owner-waived"
     PLANNED_ONLY = "planned-only"

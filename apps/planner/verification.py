@@ -18,7 +18,7 @@ from apps.planner.verification_company import Company, company_now, neighbour_fa
 from apps.planner.verification_departures import Departures, preemption_faults, wave_faults
 from apps.planner.verification_lowering import lowering_faults
 from apps.planner.verification_mig import check_mig_plan
-from apps.planner.verification_rules import node_faults
+from apps.planner.verification_rules import model_faults, node_faults
 from apps.planner.verification_sums import check_freed, check_gangs, check_sums
 
 __all__ = ["Outcome", "check_plan", "compare_outcome", "replay_faults"]
@@ -85,6 +85,7 @@ def _check_identity(snapshot: Snapshot, plan: Plan) -> list[str]:
             faults.append(f"{move.pod} has no other node as its target")
             continue
         source, target = snapshot.nodes[move.source], snapshot.nodes[move.target]
+        faults += model_faults(snapshot.pods[move.pod_uid], source, target)
         if move.source_uid not in ("", source.uid) or move.target_uid not in ("", target.uid):
             faults.append(f"{move.pod}: {move.source} or {move.target} is another node of that name by now")
     return faults

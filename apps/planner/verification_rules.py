@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from apps.planner.inventory import LabelSelector, Node, NodeTerm, Pod, Requirement
+from apps.planner.outcome import wants_device
 
 
 def requirement_holds(part: Requirement, labels: Mapping[str, str]) -> bool:
@@ -61,6 +62,13 @@ def node_faults(pod: Pod, node: Node, *, is_shown_only: bool = False) -> list[st
         if not tolerated:
             faults.append(f"{pod.key} does not tolerate {taint.key} on {node.name}")
     return faults + _faults_anywhere(pod, is_shown_only)
+
+
+def model_faults(pod: Pod, source: Node, target: Node) -> list[str]:
+    """Work that was saved on GPUs of one model cannot be restored on another."""
+    if "saved-work" not in pod.ties or not wants_device(pod) or source.model == target.model:
+        return []
+    return [f"{pod.key} saved its work on {source.model or 'unknown GPUs'}, {target.name} has other GPUs"]
 
 
 def _faults_anywhere(pod: Pod, is_shown_only: bool) -> list[str]:

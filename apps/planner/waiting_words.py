@@ -43,6 +43,7 @@ CODES = {
     Reason.PODS: "pods",
     Reason.PORT: "port",
     Reason.VOLUME: "volume",
+    Reason.SAVED_WORK: "no-such-gpu",
     Reason.SCHEDULER: "other-scheduler",
     Reason.CLAIMS: "resource-claims",
     Reason.OTHER: "other-resource",

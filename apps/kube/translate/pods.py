@@ -15,7 +15,7 @@ from apps.kube.translate.placement import (
     read_spread,
     read_tolerations,
 )
-from apps.kube.translate.protections import MOVABLE, read_protections, read_ties
+from apps.kube.translate.protections import CHECKPOINTED, MOVABLE, read_protections, read_ties
 from apps.kube.translate.shapes import by_shape
 from apps.kube.translate.values import (
     Warn,
@@ -32,7 +32,6 @@ from apps.planner.inventory import HeldDevice, LinkClass, NodeTerm, Pod, Tie
 
 LINK = "defrag.gpu.internal/link"
 STEERING = "defrag.gpu.internal/migration"
-CHECKPOINTED = "defrag.gpu.internal/checkpoint-done"
 HOLD = "defrag.gpu.internal/hold"
 SERVICE = "defrag.gpu.internal/service"
 ENVIRONMENT = "defrag.gpu.internal/environment"

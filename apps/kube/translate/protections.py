@@ -14,7 +14,10 @@ from apps.planner.inventory import Tie
 
 PROTECT = "defrag.gpu.internal/protect"
 MOVABLE = "defrag.gpu.internal/movable"
+CHECKPOINT = "defrag.gpu.internal/checkpoint"
+CHECKPOINTED = "defrag.gpu.internal/checkpoint-done"
 LEADER_WORKER_SET = "leaderworkerset.sigs.k8s.io/name"
+VIRTUAL_MACHINE = "VirtualMachineInstance"
 MIRROR = "kubernetes.io/config.mirror"
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 SAFE_LOCAL_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
@@ -52,13 +55,15 @@ def read_protections(
 def read_ties(
     *, annotations: Mapping[str, str], spec: Mapping[str, Any], owner: tuple[str, str]
 ) -> tuple[Tie, ...]:
-    """Which of these reasons are of a kind that rules ask about."""
+    """Which of these reasons are of a kind that rules ask about, and what else binds it to a kind of node."""
     ties = []
     if not owner[0] and MIRROR not in annotations:
         ties.append(Tie.NO_OWNER)
     if entries(spec, "resourceClaims"):
         # Devices by resource claim stand in no request.
         ties.append(Tie.CLAIMS)
+    if annotations.get(CHECKPOINT) == "true" or CHECKPOINTED in annotations:
+        ties.append(Tie.SAVED_WORK)
     return tuple(ties)
 
 
@@ -73,6 +78,8 @@ def _of_owner(owner: tuple[str, str], annotations: Mapping[str, str]) -> list[st
         return ["it is a static pod of its node"]
     if kind == "DaemonSet":
         return [f"it belongs to the DaemonSet {name}, which runs it on this node only"]
+    if kind == VIRTUAL_MACHINE:
+        return [f"it runs the virtual machine {name}, which KubeVirt itself moves by live migration"]
     if not kind:
         return ["no controller owns it, so nothing would recreate it"]
     return []
