@@ -61,6 +61,13 @@ def test_limits_stand_in_where_only_they_are_given():
     assert read(pod(spec=spec)).requests == {"nvidia.com/gpu": 2}
 
 
+@pytest.mark.parametrize("amount", ["9223372036854775807", "1e30", "8E"])
+def test_more_than_anybody_has_is_still_asked_for(amount):
+    """Left out, the pod would fit on any node."""
+    asked = read(pod(spec={"containers": [container(gpu=amount)]})).requests["nvidia.com/gpu"]
+    assert 10**15 < asked < 2**60
+
+
 def test_overhead_is_added_and_resources_of_the_whole_pod_win():
     spec = {
         "overhead": {"cpu": "250m"},

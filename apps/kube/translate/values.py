@@ -100,11 +100,16 @@ def seconds_of(value: object) -> float | None:
         return None
 
 
-def quantities(found: Mapping[str, Any], warn: Warn, where: str) -> dict[str, int]:
-    """Resource amounts; one that cannot be read is left out with a warning."""
+def quantities(
+    found: Mapping[str, Any], warn: Warn, where: str, *, are_asked: bool = False
+) -> dict[str, int]:
+    """Resource amounts; one that cannot be read is left out with a warning. are_asked: what a pod asks for:
+    more than any node has is as much as can be told of it, since leaving it out would let the pod fit."""
     amounts: dict[str, int] = {}
     for name, value in found.items():
         amount = _quantity(name, value)
+        if amount is None and are_asked and _is_vast(value):
+            amount = LARGEST_AMOUNT
         if amount is None:
             warn(f"{where}: the amount {brief(value)!r} of {brief(name)} cannot be read")
         else:
@@ -120,6 +125,15 @@ def _quantity(name: str, value: object) -> int | None:
     ):
         return None
     return _parse(value, name == "cpu")
+
+
+def _is_vast(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, str | int) or len(str(value)) > LONGEST_QUANTITY:
+        return False
+    try:
+        return parse_quantity(value) > LARGEST_AMOUNT
+    except (ValueError, ArithmeticError):
+        return False
 
 
 def amounts(found: Mapping[str, Any]) -> dict[str, float]:

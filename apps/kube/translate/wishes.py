@@ -128,8 +128,9 @@ def read_wishes(spec: Mapping[str, Any], warn: Warn) -> tuple[ContainerWish, ...
 
 def asked_of(holder: Mapping[str, Any], warn: Warn) -> dict[str, int]:
     """Requests, with limits standing in where only they are given (as the API server defaults them)."""
-    limits = quantities(child(holder, "resources", "limits"), warn, "limits")
-    return {**limits, **quantities(child(holder, "resources", "requests"), warn, "requests")}
+    limits = quantities(child(holder, "resources", "limits"), warn, "limits", are_asked=True)
+    requests = quantities(child(holder, "resources", "requests"), warn, "requests", are_asked=True)
+    return {**limits, **requests}
 
 
 def _wish(container: Mapping[str, Any], warn: Warn, *, is_init: bool) -> ContainerWish:
