@@ -61,16 +61,14 @@ class PendingViewSet(GenericViewSet):
         if yes_or_no(request, "unblocking"):
             require_rate("planning", request.user)
             find_for_first(cluster, row, open_snapshot(row), _among(row, wanted))
-        tag = tag_of(facts_tag(request, row), row.taken_at.isoformat(), known_sentences(cluster))
+        picture = open_snapshot(row)
+        starts = expected_starts(cluster, picture)
+        told_before = known_sentences(cluster), starts.tag
+        tag = tag_of(facts_tag(request, row), row.taken_at.isoformat(), told_before)
         if same := unchanged(request, tag):
             return same
         found = _among(row, wanted)
-        picture = open_snapshot(row)
-        told = {
-            "cluster": cluster,
-            "places": places(picture),
-            "starts": expected_starts(cluster, picture),
-        }
+        told = {"cluster": cluster, "places": places(picture), "starts": starts.by_key}
         if request.query_params.get("ordering"):
             rows = WaitingWorkloadSerializer(found, many=True, context=told).data
             page: Any = self.paginate_queryset(ordered(request, cast(Any, rows), ORDER))

@@ -131,21 +131,25 @@ def unlock(
 
 
 def advise_preemption(
-    snapshot: Snapshot, waiting: WaitingWorkload, changes: tuple[Change, ...] = ()
+    snapshot: Snapshot,
+    waiting: WaitingWorkload,
+    changes: tuple[Change, ...] = (),
+    max_moves: int = MAX_MOVES,
 ) -> Plan | None:
-    """Who would have to give way where no moves make room: advice, whatever the policy allows. None where
-    nobody of a lower rank runs, or the workload never preempts. changes: that the snapshot has."""
+    """Who would have to give way where no moves make room: advice, whether or not the policy allows it. None
+    where nobody of a lower rank runs, or the workload never preempts. changes, max_moves: as in `unlock`."""
     pods = [snapshot.pods[uid] for uid in waiting.pods if uid in snapshot.pods]
     never = any(pod.preemption_policy == "Never" for pod in pods)
     lowest = min((pod.priority for pod in snapshot.pods.values() if pod.is_holding), default=None)
     if not waiting.gpus_per_pod or never or lowest is None or lowest >= waiting.priority:
         return None
-    plan = beside(snapshot, "preempt", (waiting.key, changes), lambda: _preempt(snapshot, waiting.key))
+    subject = (waiting.key, changes, max_moves)
+    plan = beside(snapshot, "preempt", subject, lambda: _preempt(snapshot, waiting.key, max_moves))
     return plan if plan.preemptions else None
 
 
-def _preempt(snapshot: Snapshot, key: str) -> Plan:
-    return plan_unlock(snapshot, workload=key, max_moves=MAX_MOVES, deadline=_deadline(), may_preempt=True)
+def _preempt(snapshot: Snapshot, key: str, max_moves: int) -> Plan:
+    return plan_unlock(snapshot, workload=key, max_moves=max_moves, deadline=_deadline(), may_preempt=True)
 
 
 def _unlock(snapshot: Snapshot, key: str, max_moves: int) -> Plan:

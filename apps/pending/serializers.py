@@ -30,7 +30,10 @@ class WaitTrendSerializer(serializers.Serializer):
 
     queue = serializers.CharField()
     shape = serializers.CharField()
-    started = serializers.IntegerField(help_text="pods that got a node in the range")
+    started = serializers.IntegerField(
+        help_text="pods that got a node in the range; each one of a gang counts"
+    )
+    workloads = serializers.IntegerField(help_text="gangs and single pods that these are of")
     left = serializers.IntegerField(help_text="pods that went without ever getting one")
     p50_seconds = serializers.FloatField(allow_null=True)
     p90_seconds = serializers.FloatField(allow_null=True)

@@ -3,10 +3,12 @@ bounded time and kept for a while, since a page asks with every refresh."""
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from apps.clusters.models import Cluster
 from apps.pending.asking import PlannerBusy, beside
@@ -22,12 +24,23 @@ REST = 20
 """After each second of replaying so many without."""
 REMEMBERED = 8
 _lock = threading.Lock()
-_known: OrderedDict[int, tuple[Snapshot, float, Mapping[str, ExpectedStart]]] = OrderedDict()
+_known: OrderedDict[int, tuple[Snapshot, float, Starts]] = OrderedDict()
 
 
-def expected_starts(cluster: Cluster, snapshot: Snapshot) -> Mapping[str, ExpectedStart]:
-    """By the key of what waits; of a workload that came since the last replay, or while the planner is busy
-    with the first one, nothing is told yet."""
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """by_key: of what waits. tag: another one as soon as any of them is."""
+
+    by_key: Mapping[str, ExpectedStart]
+    tag: str
+
+
+NOT_YET = Starts({}, "")
+
+
+def expected_starts(cluster: Cluster, snapshot: Snapshot) -> Starts:
+    """Of a workload that came since the last replay, or while the planner is busy with the first one,
+    nothing is told yet."""
     with _lock:
         known = _known.get(cluster.pk)
     if known is not None and (known[0] is snapshot or time.monotonic() < known[1]):
@@ -39,7 +52,7 @@ def expected_starts(cluster: Cluster, snapshot: Snapshot) -> Mapping[str, Expect
     try:
         seconds, found = beside(snapshot, "starts", None, lambda: _replay(snapshot, facts))
     except PlannerBusy:
-        return known[2] if known is not None else {}
+        return known[2] if known is not None else NOT_YET
     with _lock:
         _known[cluster.pk] = snapshot, time.monotonic() + REST * seconds, found
         _known.move_to_end(cluster.pk)
@@ -48,10 +61,11 @@ def expected_starts(cluster: Cluster, snapshot: Snapshot) -> Mapping[str, Expect
     return found
 
 
-def _replay(snapshot: Snapshot, facts: Facts) -> tuple[float, Mapping[str, ExpectedStart]]:
+def _replay(snapshot: Snapshot, facts: Facts) -> tuple[float, Starts]:
     """How long it took, and what it found."""
     begun = time.monotonic()
     waiting = waiting_workloads(snapshot)
     late = begun + SECONDS
     found = expect_starts(snapshot, waiting, facts, lambda: time.monotonic() >= late) if waiting else {}
-    return time.monotonic() - begun, found
+    tag = hashlib.sha256(repr(sorted(found.items(), key=lambda pair: pair[0])).encode()).hexdigest()
+    return time.monotonic() - begun, Starts(found, tag)

@@ -117,8 +117,9 @@ def find_for_first(
 
 def _ask(cluster: Cluster, row: Snapshot, picture: Picture, waiting: WaitingWorkload) -> Unblocking:
     begun = time.monotonic()
-    plan = asking.unlock(picture, waiting, max_moves=moves_allowed(cluster))
-    advice = None if plan.unlocked else asking.advise_preemption(picture, waiting)
+    most = moves_allowed(cluster)
+    plan = asking.unlock(picture, waiting, max_moves=most)
+    advice = None if plan.unlocked else asking.advise_preemption(picture, waiting, max_moves=most)
     ended = time.monotonic()
     fresh = max(FRESH_SECONDS, REST * (ended - begun))
     # Why it waits stands beside this anyhow.

@@ -10,7 +10,9 @@ from apps.accounts import conditions
 from apps.accounts.models import RoleGrant
 from apps.accounts.services import grant_role
 from apps.fragmentation.tasks import measure_snapshots
+from apps.pending import starts
 from apps.pending.models import Stay
+from apps.planner.expected_start import ExpectedStart
 from apps.planner.inventory import DeviceGroup, Gpu, Holding, MigInstance, Source
 from console.api_router import router
 from tests.plans.situations import node, picture, pod, see, topology
@@ -263,6 +265,21 @@ def test_what_waits_comes_with_its_reason(caller, east, problem):
     assert found["links"]["what_if"] == "/clusters/east/what-if/?workload=ml%2Fllama"
     assert ada.client.get(found["links"]["verdicts"]).json()["count"] == 0
     assert found["expected_start"]["words"].startswith("not known, because of ")
+
+
+def test_another_expected_start_makes_another_tag(caller, east, monkeypatch):
+    """The same snapshot: what is known of earlier runs, and so the start, came to be known since."""
+    ada = caller("ada", "viewer")
+    waits = pod("llama", "", 8, phase="Pending", ready=False, created_at=1_700_000_000.0)
+    see(east, picture(pods=[*picture().pods.values(), waits]))
+    where = "/api/v1/pending/?cluster=east"
+    tag = {"If-None-Match": ada.client.get(where)["ETag"]}
+    assert ada.client.get(where, headers=tag).status_code == 304
+    known = starts.Starts({"ml/llama": ExpectedStart(placed_at=1.8e9, ready_at=1.8e9)}, "another")
+    monkeypatch.setattr(starts, "_known", {east.pk: (None, float("inf"), known)})
+    again = ada.client.get(where, headers=tag)
+    assert again.status_code == 200
+    assert again.json()["results"][0]["expected_start"]["placed_at"] == "2027-01-15T08:00:00Z"
 
 
 def test_waits_are_told_as_trends(caller, east, problem):

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,7 +11,7 @@ from django.utils import timezone
 from apps.pending import asking
 from apps.pending.models import Stay
 from apps.planner.plan_json import plan_from_dict
-from apps.planner.unblocking import tell_unblocking
+from apps.planner.unblocking import tell_preemption, tell_unblocking
 from apps.plans import services
 from apps.plans.computing import compute_draft
 from apps.plans.models import Plan
@@ -18,6 +19,8 @@ from tests.dashboard.conftest import log_in, make_picture
 from tests.dashboard.pictures import Board
 from tests.dashboard.pictures_mig import mig_board
 from tests.dashboard.test_grid_pages import text_of
+from tests.drawing import cluster as drawn
+from tests.drawing import waiting
 
 pytestmark = pytest.mark.django_db(transaction=True)
 QUEUE = "/clusters/gpu-east-1/queue/"
@@ -48,6 +51,12 @@ def test_nothing_that_waits_is_good_news_with_a_next_step(viewer, cluster):
     board.node("n-1", ". . . .")
     make_picture(cluster, board.snapshot())
     assert "No workload waits" in text_of(log_in(viewer).get(QUEUE))
+
+
+def test_without_a_script_the_offer_of_less_memory_is_a_link(viewer, picture):
+    page = log_in(viewer).get(QUEUE).content.decode()
+    without = page.partition('id="less-memory"')[2].partition("<noscript>")[2].partition("</noscript>")[0]
+    assert f'href="{QUEUE}less-memory/"' in without
 
 
 def test_filters_narrow_the_list_and_stay_in_the_form(viewer, picture):
@@ -134,6 +143,24 @@ def test_the_button_makes_exactly_the_plan_that_the_sentence_speaks_of(planner, 
     assert (said, len(made.moves), len(made.hand_overs)) == (tell_unblocking(made), 6, 3)
 
 
+def test_who_gives_way_by_the_sentence_gives_way_by_the_buttons_plan(planner, admin, cluster):
+    """Within as many moves as a plan may have: with two, one pod more would move instead."""
+    urgent = waiting("ml/urgent", gpus=4, count=2, priority=1000)
+    scene = drawn("n1 aabb\n n2 ccdd\n n3 EE..\n n4 FF..", urgent, taken_at=time.time())
+    make_picture(cluster, replace(scene, cluster=cluster.name))
+    services.change_policy(
+        actor=admin, cluster=cluster, wishes={"may_preempt": True, "max_moves_per_plan": 1}
+    )
+    client = log_in(planner)
+    said = text_of(client.get(f"{QUEUE}unblocking/?workload=ml%2Furgent"))
+    wish = {"goal": "unlock", "workload": "ml/urgent", "max_moves": "1", "may_preempt": "yes"}
+    client.post("/clusters/gpu-east-1/plans/", wish)
+    compute_draft(Plan.objects.get().pk)
+    made = plan_from_dict(Plan.objects.get().versions.get().body)
+    assert (len(made.moves), len(made.preemptions)) == (1, 3)
+    assert said.endswith(tell_preemption(made))
+
+
 def test_the_sentence_keeps_to_as_many_moves_as_a_plan_may_have(planner, admin, picture, cluster):
     services.change_policy(actor=admin, cluster=cluster, wishes={"max_moves_per_plan": 3})
     said = text_of(log_in(planner).get(f"{QUEUE}unblocking/?workload=default%2Fllama-70b"))
@@ -189,6 +216,7 @@ def test_pods_that_want_mig_instances_have_their_shape_and_lead_to_a_layout(plan
     assert "It wants 1 x 7g.80gb (no open node offers any)." in page
     form = client.get(f"{QUEUE}?find=video-gen").content.decode()
     assert '<input type="hidden" name="goal" value="mig">' in form
+    assert ">Plan layouts for all</button>" in form  # more than the sentence beside it speaks of
     said = text_of(client.get(f"{QUEUE}unblocking/?workload=media/video-gen-0"))
     assert "anew makes room on mig-01." in said
 
@@ -281,11 +309,16 @@ def test_waits_over_time_are_drawn_per_queue_and_shape(viewer, cluster):
     for number in range(10):
         placed = now - timedelta(minutes=5 + number)
         asked = placed - timedelta(minutes=number + 1)
-        of = {"cluster": cluster, "queue": "queue <blue>", "shape": "8 GPUs"}
+        of = {
+            "cluster": cluster,
+            "queue": "queue <blue>",
+            "shape": "8 GPUs",
+            "workload": f"ml/w-{number // 5}",
+        }
         Stay.objects.create(**of, pod_uid=f"u{number}", asked_at=asked, placed_at=placed)
     response = client.get(f"{QUEUE}waits/?range=1h")
     assert "10 pods with devices got a node in the last 1h" in text_of(response)
-    assert "10 0 5 min 9 min" in text_of(response)
+    assert "10 of 2 workloads 0 5 min 9 min" in text_of(response)
     drawing = response.content.decode().partition('<svg class="chart waits"')[2]
     assert "queue &lt;blue&gt;, 8 GPUs, over time" in drawing
     assert drawing.count('class="wait-half"') > 2

@@ -96,12 +96,16 @@ def test_waits_are_told_by_queue_and_shape_with_the_median_and_the_slow_tenth(la
         queue = "queue blue" if number < 10 else "namespace ml"
         Stay.objects.create(
             **{"cluster": lab, "pod_uid": f"u{number}", "queue": queue, "shape": "8 GPUs"},
+            workload=f"ml/gang-{number // 5}",
             **{"asked_at": begin - wait, "placed_at": begin},
         )
     until = BEGIN + timedelta(minutes=30)
     ml, blue = history.wait_trends(lab, span="1h", until=until)
     assert (blue.queue, blue.started, blue.p50_seconds, blue.p90_seconds) == ("queue blue", 10, 50.0, 90.0)
-    assert [point.started for point in blue.points if point.started] == [5, 5]
+    assert blue.workloads == 2
+    # A start between two stretches belongs to the earlier one: 10:00 ends the twelfth of the 24.
+    assert [at for at, point in enumerate(blue.points) if point.started == 5] == [11, 15]
+    assert sum(point.started for point in blue.points) == 10
     assert (ml.p50_seconds, ml.p90_seconds) == (150.0, 190.0)
     assert history.wait_trends(lab, span="1h", until=until, queue="queue red") == []
 

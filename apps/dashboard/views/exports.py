@@ -89,7 +89,7 @@ def _queue_rows(request: HttpRequest, cluster: str) -> tuple[Cluster, Snapshot, 
     """A row for each workload, chosen and sorted as the page is; alike ones are not put together."""
     place, row = newest(request, cluster)
     picture = clusters.open_snapshot(row)
-    places, starts = pending.places(picture), expected_starts(place, picture)
+    places, starts = pending.places(picture), expected_starts(place, picture).by_key
     lines = [
         describe_waiting((one,), places[one.key], starts.get(one.key))
         for one in pending.queue_in_order(picture)

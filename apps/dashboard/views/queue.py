@@ -87,7 +87,7 @@ def queue(request: HttpRequest, cluster: str) -> HttpResponse:
 
 def _lines(place: Cluster, picture: Picture) -> list[QueueLine]:
     """In the fair order."""
-    places, starts = pending.places(picture), expected_starts(place, picture)
+    places, starts = pending.places(picture), expected_starts(place, picture).by_key
     return [
         describe_waiting(alike, places[alike[0].key], starts.get(alike[0].key))
         for alike in gather_alike(pending.queue_in_order(picture))

@@ -39,7 +39,7 @@ from apps.dashboard.reading.what_if_changes import (
 from apps.dashboard.views.exports import csv_file, json_file, newest
 from apps.dashboard.views.shell import MISSED, page, show
 from apps.pending import asking
-from apps.pending.queries import waiting_workload
+from apps.pending.queries import moves_allowed, waiting_workload
 from apps.planner.plan import Plan
 from apps.planner.snapshot import Snapshot as Picture
 from apps.planner.unblocking import tell_preemption, tell_unblocking
@@ -165,7 +165,8 @@ def room(request: HttpRequest, cluster: str) -> HttpResponse:
     try:
         plan = _plan(picture, ask, waiting, changes)
         is_short = waiting is not None and not plan.unlocked
-        advice = asking.advise_preemption(picture, waiting, changes) if is_short and waiting else None
+        most = moves_allowed(place)
+        advice = asking.advise_preemption(picture, waiting, changes, most) if is_short and waiting else None
     except asking.PlannerBusy:
         return _busy(request, place, "room")
     context = {"cluster": place, "plan": plan, "sentence": tell_unblocking(plan), "waiting": waiting}
