@@ -66,7 +66,7 @@ TABLE: dict[type[Exception], tuple[int, str, str]] = {
     plans.NotComputed: (409, "not-computed", "The plan has no moves to look at"),
     plans.NothingToDo: (409, "nothing-to-do", "The plan moves nothing"),
     plans.PlannedOnly: (409, "planned-only", "Nothing can be carried out on this cluster"),
-    plans.AlreadyBegun: (409, "already-begun", "The plan is being carried out"),
+    plans.AlreadyBegun: (409, "already-begun", "The plan was started"),
     plans.PlanIsStale: (409, "plan-is-stale", "The cluster has changed since the plan was made"),
     plans.WrongState: (409, "wrong-state", "The plan is in another state"),
     plans.OutdatedView: (409, "outdated-view", "The cluster has not been heard from lately"),

@@ -6,7 +6,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from django.conf import settings
 from apps.executions import names
 from apps.executions.cluster_switch import SwitchSight
 from apps.executions.console_lease import ConsoleSight
+from apps.executions.deadlines import traces_end
 from apps.executions.leased_gateway import LeasedGateway
 from apps.executions.locks import Lease
 from apps.executions.models import Execution, Step
@@ -56,11 +57,9 @@ class Context:
 
     @property
     def traces_deadline(self) -> str:
-        """RFC 3339: from then on a trace of ours in the cluster is stale; apps.gate_watchdog goes by it.
-        A pod in the air is landed even past the execution's own deadline."""
-        deadline = self.execution.deadline_at
-        more = settings.EXECUTION_REPLACEMENT_SECONDS + settings.EXECUTION_HAND_OVER_SECONDS
-        return (deadline + timedelta(seconds=more)).isoformat() if deadline else ""
+        """RFC 3339: from then on a trace of ours in the cluster is stale."""
+        end = traces_end(self.execution)
+        return end.isoformat() if end else ""
 
     @property
     def holder(self) -> dict[str, Any]:

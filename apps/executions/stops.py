@@ -11,6 +11,7 @@ from datetime import datetime
 
 from apps.executions.cause import Cause, Way
 from apps.executions.causes import cause_of
+from apps.executions.deadlines import traces_end
 from apps.executions.models import Execution, Step
 from apps.executions.states import TERMINAL, ExecutionState, StepKind, StepState
 from apps.executions.ways import ways_on
@@ -162,7 +163,7 @@ def list_held(execution: Execution, steps: Sequence[Step]) -> list[Held]:
     found = []
     for step in steps:
         if _was_sent(step):
-            found += _held_of(step, ended, opened, steered, freed, execution.deadline_at)
+            found += _held_of(step, ended, opened, steered, freed, execution)
     return found
 
 
@@ -185,10 +186,11 @@ def _held_of(
     opened: set[str],
     steered: set[str],
     freed: set[str],
-    until: datetime | None,
+    execution: Execution,
 ) -> list[Held]:
     """steered: names of the steerings that moves still need. freed: targets that are kept by no taint now."""
     params, since = step.params, step.intent_at
+    until, late = execution.deadline_at, traces_end(execution)
     if step.kind == StepKind.CORDON_NODE:
         is_ours = step.observed.get("seen", {}).get("cordoned", True)
         is_kept = is_ours and params["node"] not in opened
@@ -196,13 +198,13 @@ def _held_of(
     if step.kind == StepKind.HOLD_TARGET and (step.move, StepKind.RELEASE) not in ended:
         if (step.move, StepKind.AWAIT_REPLACEMENT) in ended:
             return []
-        return [Held("hold", params["target"], params["hold"], since, until)]
+        return [Held("hold", params["target"], params["hold"], since, late)]
     if step.kind == StepKind.STEER and params["steering"] in steered:
-        return [Held("gate", params["owner"], params["steering"], since, until)]
+        return [Held("gate", params["owner"], params["steering"], since, late)]
     if step.kind == StepKind.HAND_OVER and not _is_done(step):
         return [Held("taint", params["node"], f"node {params['node']}", since, step.deadline_at or until)]
     if step.kind == StepKind.HOLD_NODE and params["node"] not in freed:
-        return [Held("taint", params["node"], f"node {params['node']}", since, until)]
+        return [Held("taint", params["node"], f"node {params['node']}", since, late)]
     if step.kind == StepKind.RECONFIGURE_MIG and not _is_done(step):
         return [Held("layout", params["node"], f"node {params['node']}", since, None)]
     return []

@@ -199,8 +199,8 @@ class _Replay:
         first = "those before it take the room that is free now, and " if one.reason_code == "fits" else ""
         where = "the node" if len(reach) == 1 else f"the {len(reach)} nodes"
         return (
-            f"not known, because {first}of {count(len(holding), 'pod')} on {where} that it may use "
-            f"the end of {unknown} is not known"
+            f"not known, because {first}the end of {unknown} of the {count(len(holding), 'pod')} on {where} "
+            "that it may use is not known"
         )
 
     def _may_use(self, pod: Pod, name: str) -> bool:

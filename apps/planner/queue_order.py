@@ -203,7 +203,7 @@ def _scheduler_positions(lines: Sequence[_Line]) -> dict[str, int]:
 
 
 def _say(line: _Line, share: float, dominant: str, is_busy: bool) -> str:
-    """ "prod online, namespace ml has 12 % of its dominant resource (nvidia.com/gpu), waits 40 min"."""
+    """ "prod online, namespace ml has 12 % of its dominant resource (nvidia.com/gpu), waited 40 min by …"."""
     waiting, pod = line.waiting, line.pod
     if waiting.never:
         return "no place: it can never run here"
@@ -216,7 +216,7 @@ def _say(line: _Line, share: float, dominant: str, is_busy: bool) -> str:
     else:
         said.append(f"{line.tenant.words} holds nothing yet")
     if line.waited is not None:
-        said.append(f"waits {say_duration(line.waited)}")
+        said.append(f"waited {say_duration(line.waited)} by the snapshot")
     if is_busy and pod.environment == "prod":
         said.append("prod weighs more while the GPUs are nearly full")
     if len(waiting.pods) > 1:

@@ -43,11 +43,16 @@ def queue_of(pod: Pod) -> str:
     return next((pod.labels[label] for label in QUEUE_LABELS if pod.labels.get(label)), "")
 
 
+def queue_named_for(snapshot: Snapshot, pod: Pod) -> str:
+    """The queue that the pod, its gang or its owner names; "" where none does."""
+    gang, owner = snapshot.gangs.get(pod.gang), snapshot.workloads.get(pod.workload)
+    return queue_of(pod) or (gang.queue if gang else "") or (owner.queue if owner else "")
+
+
 def tenant_of(snapshot: Snapshot, pod: Pod) -> Tenant:
     """Queues of Kueue's local kind are namespaced; two of one name are told apart by their namespace only
     where the label says so, so a queue's name is taken as it stands."""
-    gang, owner = snapshot.gangs.get(pod.gang), snapshot.workloads.get(pod.workload)
-    named = queue_of(pod) or (gang.queue if gang else "") or (owner.queue if owner else "")
+    named = queue_named_for(snapshot, pod)
     return Tenant(named, is_queue=True) if named else Tenant(pod.namespace, is_queue=False)
 
 

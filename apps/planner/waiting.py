@@ -22,7 +22,7 @@ from apps.planner.quota import Refused, judge_queues
 from apps.planner.rooms import Rooms, free_room
 from apps.planner.scheduler_words import NOTHING_SAID, Saying, compare, saying_of
 from apps.planner.snapshot import Snapshot
-from apps.planner.tenants import queue_of
+from apps.planner.tenants import queue_named_for
 from apps.planner.waiting_words import say_why
 
 
@@ -33,7 +33,8 @@ class WaitingWorkload:
     since: when the first of them was created. node_counts: reason -> number of nodes (a node may
     have several reasons). free_gpus: on the nodes it may run on at all; best_node_free: most
     free GPUs on one of them; free_elsewhere: on the other nodes.
-    profiles: MIG instances that one of its pods asks for. queue: of the queue controller that its pods name.
+    profiles: MIG instances that one of its pods asks for. queue: that its pods, its gang or
+    its owner name.
     first: nodes by kind of reason as kube-scheduler would count them (scheduler_words); saying: what its own
     scheduler said last; differs: where both differ, and why, "" where they agree.
     never: no node of the cluster could run it even if all were empty; then the sentence says why.
@@ -176,7 +177,7 @@ def _explain(
         **_free_gpus(verdict),
         model=verdict.models.most_common(1)[0][0] if len(verdict.models) == 1 else "",
         nodes_that_fit=len(verdict.fits),
-        queue=queue_of(pod),
+        queue=queue_named_for(snapshot, pod),
         gpu_wish=tell_request(request_of(snapshot, pod)),
         never=never is not None,
         first=dict(verdict.first),

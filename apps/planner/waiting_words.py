@@ -77,7 +77,7 @@ def say_why(
     if missing:
         return "gang-incomplete", f"The gang lacks {missing} of its members; the others wait for them."
     if not snapshot.nodes:
-        return "no-nodes", "No node of the cluster could be read."
+        return "no-nodes", "The cluster has no node, or none that could be read."
     if verdict.fits and (len(pods) == 1 or _all_fit(rooms, fitting, pods)):
         return "fits", f"It fits on {verdict.fits[0]} now; the scheduler has not placed it yet."
     if verdict.fits:

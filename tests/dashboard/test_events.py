@@ -51,6 +51,32 @@ def test_a_try_that_is_refused_again_and_again_is_one_line():
     assert (begun.whose, begun.text) == ("", "by planner")
 
 
+def test_a_step_is_named_as_people_write_it():
+    step = Step(pk=8, kind=StepKind.RECONFIGURE_MIG, move=0, target="node mig-04")
+    (line,) = list_events([StepEvent(step=step, at=START, state="issued", message="cut as planned")])
+    assert line.whose == "Reconfigure MIG, node mig-04"
+
+
+@pytest.mark.parametrize(
+    ("state", "message", "text"),
+    [
+        ("paused", "by ada", "paused by ada"),
+        ("paused", "ada: the network is mended", "paused: ada: the network is mended"),
+        (
+            "paused",
+            "paused by freeze window until 06:00 (night)",
+            "paused by freeze window until 06:00 (night)",
+        ),
+        ("cancelling", "by ada", "being cancelled by ada"),
+        ("rolling_back", "by ada", "being rolled back by ada"),
+        ("running", "ada: resumed", "ada: resumed"),
+    ],
+)
+def test_what_a_person_decided_says_what_it_was(state, message, text):
+    (line,) = list_events([StepEvent(step=None, at=START, state=state, message=message)])
+    assert line.text == text
+
+
 MOVE = Move(
     order=1, wave=1, pod_uid="u", pod="ml/a", workload_uid="w", source="n-1", target="n-2", gpus=1,
     risk="", risk_level="low", cost=1.0, reason="",

@@ -7,7 +7,13 @@ import pytest
 from apps.clusters.mig_manager import MigManager
 from apps.executions.cluster_preflight.examining import Sight, judge_cluster
 from apps.executions.cluster_preflight.lines import Standing, line_from_dict, line_to_dict
-from apps.executions.cluster_preflight.rights import find_missing, may_evict, named_rights
+from apps.executions.cluster_preflight.rights import (
+    PURPOSES,
+    find_missing,
+    judge_rights,
+    may_evict,
+    named_rights,
+)
 from apps.executions.cluster_preflight.steering import NONE, POLICY, WEBHOOK, Way
 from apps.executions.other_schedulers.settings import (
     Kai,
@@ -176,3 +182,11 @@ def test_what_else_execution_stands_on_is_told():
 def test_a_line_is_stored_and_read_again():
     for line in judge_cluster(sight(picture=None)):
         assert line_from_dict(line_to_dict(line)) == line
+
+
+def test_a_missing_right_to_bind_stops_no_plan_and_each_file_says_what_it_is_for():
+    rights = tuple(named_rights())
+    assert {right.file for right in rights} == set(PURPOSES)
+    binding = tuple(right for right in rights if right.file == "extender.yaml")
+    (line,) = [one for one in judge_rights(rights, binding) if "extender.yaml" in one.action]
+    assert (line.standing, "cannot bind" in line.means) == (Standing.TOLD, True)

@@ -94,7 +94,7 @@ def test_why_a_start_is_not_known():
         ).items()
     }
     assert said["x/y"] == (
-        "not known, because of 2 pods on the node that it may use the end of 1 is not known"
+        "not known, because the end of 1 of the 2 pods on the node that it may use is not known"
     )
     assert said["x/gated"] == "not known, because it waits behind a gate"
     moves = expect("a1 a.\na2 B.", waiting("x/y", gpus=2), pods={"a1-a": says(1)}, nodes=CLOSED)["x/y"]

@@ -47,7 +47,8 @@ def test_layers_weigh_as_specified_and_prod_more_when_the_gpus_are_nearly_full()
 def test_a_place_says_why_in_words():
     place = line_up("a1 aaaa....", job("team/serve", minutes=40, **PROD_ONLINE))["team/serve"]
     assert place.words == (
-        "prod online, namespace team has 50 % of its dominant resource (nvidia.com/gpu), waits 40 min"
+        "prod online, namespace team has 50 % of its dominant resource (nvidia.com/gpu), waited 40 min "
+        "by the snapshot"
     )
     assert (place.position, place.scheduler_position, place.tenant) == (1, 1, "namespace team")
 
@@ -63,7 +64,8 @@ def test_who_holds_least_of_his_dominant_resource_goes_first_whatever_the_resour
         "",
     ]
     assert (
-        places["new/z"].words == "dev offline (not labelled), namespace new holds nothing yet, waits 10 min"
+        places["new/z"].words
+        == "dev offline (not labelled), namespace new holds nothing yet, waited 10 min by the snapshot"
     )
 
 

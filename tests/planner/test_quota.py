@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from apps.planner.defrag import plan_unlock
-from apps.planner.inventory import Gang, Node, Pod
+from apps.planner.inventory import Gang, Node, Pod, Workload
 from apps.planner.queues import (
     Admission,
     Controller,
@@ -281,6 +281,13 @@ def test_what_waits_without_pods_is_shown_with_its_shape_and_no_plan_is_made():
     plan = plan_unlock(snapshot, workload=None, max_moves=5, deadline=lambda: False)
     assert [(one.pod, one.reason) for one in plan.refused] == [("team-a/llama", found.sentence)]
     assert plan.unlocked == ()
+
+
+def test_pods_whose_owner_alone_names_the_queue_are_shown_in_it():
+    owner = Workload("uid-llama", "Job", "team-a", "llama", queue="train")
+    pods = {"u0": Pod("u0", "team-a", "llama-0", requests={GPU: 8}, workload="uid-llama")}
+    snapshot = scene(kueue(quota=24, used=0), waits=[wanted()], pods=pods, workloads={owner.uid: owner})
+    assert {one.queue for one in explain_pending(snapshot)} == {"train"}
 
 
 def test_pods_of_one_workload_count_once_against_its_quota():

@@ -11,6 +11,8 @@ from apps.executions.models import StepEvent
 
 _CALL = re.compile(r"\b(?:GET|POST|PUT|PATCH|DELETE) /\S+: ")
 _EFFECT = re.compile(r"^([a-z]+(?:_[a-z]+)*): (.+)$", re.DOTALL)
+_WISHES = {"paused": "paused", "cancelling": "being cancelled", "rolling_back": "being rolled back"}
+"""States that a person asks for; their message says who, and why."""
 LOUD = ("blocked", "failed", "needs_human")
 
 
@@ -50,6 +52,8 @@ def list_events(events: Iterable[StepEvent]) -> list[EventLine]:
     lines: dict[tuple[int | None, str, str], EventLine] = {}
     for event in events:
         text = plain_message(event.message, event.state)
+        if event.step_id is None:
+            text = _told_with_its_state(text, event.state)
         key = (event.step_id, event.state, text)
         known = lines.get(key)
         if known is None:
@@ -59,9 +63,17 @@ def list_events(events: Iterable[StepEvent]) -> list[EventLine]:
     return list(lines.values())
 
 
+def _told_with_its_state(text: str, state: str) -> str:
+    """ "paused by ada" where the message is "by ada"; "paused: ada: the network" where it gives a reason."""
+    word = _WISHES.get(state, "")
+    if not word or text.startswith(word):
+        return text
+    return f"{word} {text}" if text.startswith("by ") else f"{word}: {text}"
+
+
 def _whose(event: StepEvent) -> str:
     step = event.step
     if step is None:
         return ""
-    kind = step.get_kind_display().lower()
-    return f"Move {step.move}, {kind}" if step.move else f"{kind.capitalize()}, {step.target}"
+    kind = step.get_kind_display()
+    return f"Move {step.move}, {kind[:1].lower()}{kind[1:]}" if step.move else f"{kind}, {step.target}"

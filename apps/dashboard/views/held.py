@@ -38,7 +38,7 @@ def held(request: HttpRequest, cluster: str) -> HttpResponse:
     return show(
         request,
         "held",
-        title="What we hold now",
+        title="Held now",
         here="Held now",
         cluster=place,
         snapshot_row=clusters.latest_snapshot(place),

@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 from apps.clusters import queries as clusters
 from apps.dashboard.drawings.waits import draw_waits
 from apps.dashboard.reading.times import rough_duration
+from apps.dashboard.reading.trend_words import SPANS
 from apps.dashboard.views.shell import MISSED, page, show
 from apps.fragmentation.trends import RANGES
 from apps.pending.history import WaitTrend, wait_trends
@@ -46,7 +47,8 @@ def waits(request: HttpRequest, cluster: str) -> HttpResponse:
             "hidden": max(0, len(trends) - SHOWN),
             "started": sum(one.started for one in trends),
             "span": span,
-            "spans": list(RANGES),
+            "span_words": SPANS[span],
+            "spans": [(key, SPANS[key]) for key in RANGES],
         },
     )
 

@@ -40,8 +40,12 @@ PURPOSES = {
         "finding everything of ours in the cluster",
         "Steering configurations that were left behind are neither shown nor released.",
     ),
+    "extender.yaml": (
+        "binding pods as the scheduler's extender",
+        "The extender cannot bind: the scheduler does, as it does wherever nobody asked for that.",
+    ),
 }
-OPTIONAL = ("mig.yaml", "fallback.yaml", "trust.yaml", "steering.yaml", "holdings.yaml")
+OPTIONAL = ("mig.yaml", "fallback.yaml", "trust.yaml", "steering.yaml", "holdings.yaml", "extender.yaml")
 TOLD_AT_MOST = 12
 EVICTION = "pods/eviction"
 USUAL_NAMESPACE = "gpu-defrag"

@@ -48,7 +48,10 @@ def require_can_become(plan: Plan, target: PlanState) -> None:
         reason = f" ({plan.state_reason})" if plan.state_reason else ""
         raise WrongState(f"plan {plan.pk} is {plan.state}{reason}, so it cannot become {target}")
     if plan.begun_at is not None:
-        raise AlreadyBegun(f"plan {plan.pk} is being carried out: pause or cancel its execution instead")
+        raise AlreadyBegun(
+            f"plan {plan.pk} was started: pause or cancel its execution while it runs, "
+            "else ask for a new plan"
+        )
 
 
 def require_version(plan: Plan) -> PlanVersion:
