@@ -12,6 +12,7 @@ from apps.clusters.api import ClusterViewSet, SnapshotViewSet
 from apps.clusters.node_api import GpuViewSet, NodeViewSet
 from apps.executions.api import ExecutionViewSet
 from apps.executions.holdings_api import HoldingsViewSet
+from apps.executions.proving_api import SchedulerProofViewSet
 from apps.executions.trust_api import PreflightViewSet, ShadowViewSet
 from apps.fragmentation.api import FragmentationViewSet
 from apps.pending.api import PendingViewSet
@@ -49,6 +50,7 @@ router.register("pending", PendingViewSet, basename="pending")
 router.register("queues", QueueViewSet, basename="queue")
 router.register("what-if", WhatIfViewSet, basename="what-if")
 router.register("placement-policies", PlacementPolicyViewSet, basename="placement-policy")
+router.register("scheduler-proofs", SchedulerProofViewSet, basename="scheduler-proof")
 router.register("verdicts", VerdictViewSet)
 router.register("fallbacks", FallbackViewSet, basename="fallbacks")
 router.register("plans", PlanViewSet)

@@ -28,6 +28,7 @@ SCHEDULE: dict[str, dict[str, Any]] = {
     "look at the kill switches in clusters": _every(15, "apps.executions.tasks.look_at_kill_switches"),
     "look at what is held in clusters": _every(15, "apps.executions.tasks.look_at_all_holdings"),
     "release everything where it was ordered": _every(15, "apps.executions.tasks.work_on_releases"),
+    "prove whether schedulers obey their extenders": _every(15, "apps.executions.tasks.work_on_proofs"),
     "measure GPU-hours of executions": _every(60, "apps.executions.tasks.measure_gpu_hours"),
     "stay the console that may change its clusters": _every(10, "apps.executions.tasks.keep_leases"),
     "tell webhooks": _every(5, "apps.webhooks.tasks.tell_receivers"),

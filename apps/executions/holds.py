@@ -45,11 +45,11 @@ def look_at_hold(context: Context, params: Json) -> HoldFacts:
         return HoldFacts(hold, context.owned)
     has_namespace = gateway.get_object(NAMESPACES, space) is not None
     ranked = gateway.get_object(PRIORITY_CLASSES, names.priority_class_name(params["priority"]))
-    strange = _what_is_strange(ranked, params["priority"]) if ranked is not None else ""
+    strange = what_is_strange(ranked, params["priority"]) if ranked is not None else ""
     return HoldFacts(None, context.owned, has_namespace, ranked is not None, strange)
 
 
-def _what_is_strange(ranked: Json, priority: int) -> str:
+def what_is_strange(ranked: Json, priority: int) -> str:
     """A hold of another rank keeps no room, and one that may preempt would chase pods away."""
     found = ranked.get("value", 0), ranked.get("preemptionPolicy")
     if found == (priority, "Never"):

@@ -19,6 +19,8 @@ STEERING_POLICY = "gpu-defrag-steering"
 CHECKPOINT = "defrag.gpu.internal/checkpoint"
 CHECKPOINT_REQUESTED = "defrag.gpu.internal/checkpoint-requested"
 CHECKPOINT_DONE = "defrag.gpu.internal/checkpoint-done"
+PROOF = "defrag.gpu.internal/proof"
+"""On a pod of a proof: "TOKEN.PART"."""
 HOSTNAME = "kubernetes.io/hostname"
 
 

@@ -155,3 +155,12 @@ SUCCESSES = {
     StepKind.HAND_OVER,
 }
 """Verified, one of these shows that changes of the cluster work: failures are counted anew from there."""
+
+
+class Obedience(models.TextChoices):
+    """What a cluster's scheduler was seen to do with our extender's answers."""
+
+    OBEYS = "obeys", "it asks the extender, and waits while that does not answer"
+    IGNORES = "ignores", "it asks the extender, and goes on alone where that does not answer (ignorable)"
+    NEVER_ASKS = "never-asks", "it does not ask the extender"
+    UNPROVEN = "unproven", "nothing was proved"

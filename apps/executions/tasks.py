@@ -18,6 +18,7 @@ from apps.executions.gpu_hours.measuring import measure_due
 from apps.executions.held import looking, releases
 from apps.executions.owner_notices import tell_owners
 from apps.executions.preflight import run_dry_runs
+from apps.executions.proving import working
 from apps.executions.rounds import act_on_each
 from apps.executions.safe_mode import look_and_keep
 from apps.executions.shadow.comparing import compare_open
@@ -153,3 +154,15 @@ def follow_shadow_clusters() -> None:
 def _follow_shadow(cluster: Cluster) -> None:
     compare_open(cluster)
     predict_if_due(cluster)
+
+
+@shared_task(soft_time_limit=200, time_limit=230)
+def work_on_proof(proof_id: int) -> None:
+    """Prove whether a cluster's scheduler obeys its extender."""
+    working.work_on_proof(proof_id)
+
+
+@shared_task(soft_time_limit=600, time_limit=660)
+def work_on_proofs() -> None:
+    """The timer's half of `work_on_proof`."""
+    act_on_each(working.due_proofs(), working.work_on_proof)

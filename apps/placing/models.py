@@ -31,6 +31,7 @@ class PlacementPolicy(models.Model):
     gang_seconds = models.PositiveIntegerField(default=30)
     spares_drifted = models.BooleanField(default=True)
     address_number = models.PositiveIntegerField(default=1)
+    keeps_rooms = models.BooleanField(default=False)
     changed_at = models.DateTimeField(null=True)
     changed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
@@ -43,7 +44,9 @@ class PlacementPolicy(models.Model):
 class ExtenderBeat(models.Model):
     """The last sign of life of a cluster's extender. `picture_age_seconds`: null while it has no picture yet.
     `asked_at`: when a scheduler last asked it about a pod. `policy_version`: the one that it decides by.
-    `holds`: how many holds of executions its filter honours, as of `holds_read_at`."""
+    `holds`: how many holds of executions its filter honours, as of `holds_read_at`. `rooms`: ids of the rooms
+    that it keeps by then; none where it would let pods pass on an old picture. `proof`: id of the proof whose
+    pods it answers as the proof wants it, null for none. `beat_at` is by the database's clock."""
 
     cluster = models.OneToOneField(Cluster, on_delete=models.CASCADE, related_name="extender_beat")
     beat_at = models.DateTimeField()
@@ -53,6 +56,8 @@ class ExtenderBeat(models.Model):
     policy_version = models.PositiveIntegerField(default=0)
     holds = models.PositiveIntegerField(default=0)
     holds_read_at = models.DateTimeField(null=True)
+    rooms = models.JSONField(default=list)
+    proof = models.PositiveBigIntegerField(null=True)
 
 
 class Verdict(models.Model):

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 from django.db import connection, transaction
 from django.db.models.functions import Now
-from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.accounts.rights import Action
@@ -98,10 +97,9 @@ def _write(
 
 
 def note_beat(*, cluster_id: int, **facts: Any) -> None:
-    """The extender lives. facts: columns of ExtenderBeat; `beat_at` is now."""
-    ExtenderBeat.objects.update_or_create(
-        cluster_id=cluster_id, defaults={**facts, "beat_at": timezone.now()}
-    )
+    """The extender lives. facts: columns of ExtenderBeat; `beat_at` is now, by the database's clock: whoever
+    relies on it compares it with nothing else."""
+    ExtenderBeat.objects.update_or_create(cluster_id=cluster_id, defaults={**facts, "beat_at": Now()})
 
 
 def keep_verdicts(*, cluster_id: int, verdicts: Sequence[Mapping[str, Any]]) -> None:

@@ -20,6 +20,9 @@ from apps.clusters.models import Cluster
 from apps.dashboard.reading.placement import key_of, tell_facts, tell_verdicts, where_now
 from apps.dashboard.views.saying import refusing, tell
 from apps.dashboard.views.shell import page, person_of, show
+from apps.executions.errors import HeldByPolicy
+from apps.executions.errors import WrongState as NotNow
+from apps.executions.proving.asking import order_proof, proof_standing
 from apps.placing import services
 from apps.placing.api import configuration_for
 from apps.placing.errors import InvalidPlacement
@@ -52,6 +55,7 @@ def placement(request: HttpRequest, cluster: str) -> HttpResponse:
         context={
             "policy": policy,
             "stands": standing_of(place, policy, timezone.now()),
+            "proof": proof_standing(place),
             "facts": tell_facts(policy),
             "configuration": configuration_for(place, shows_secret=is_admin),
             "may_edit": is_admin,
@@ -79,7 +83,7 @@ def change(request: HttpRequest, cluster: str, verb: str) -> HttpResponse:
     act = VERBS.get(verb)
     if act is None:
         raise Http404(f"nobody can {verb} a placement policy")
-    with refusing(request, InvalidPlacement, WrongState):
+    with refusing(request, InvalidPlacement, WrongState, NotNow, HeldByPolicy):
         require_rate("deciding", request.user)
         tell(request, act(request, place))
     return redirect("placement", place.name)
@@ -105,6 +109,11 @@ def _renew(request: HttpRequest, place: Cluster) -> str:
     )
 
 
+def _prove(request: HttpRequest, place: Cluster) -> str:
+    order_proof(actor=person_of(request), cluster=place)
+    return "A worker asks the scheduler now, with pods of the console: the answer comes here in a minute."
+
+
 def _unchanged(request: HttpRequest) -> Callable[[PlacementPolicy], None]:
     looked_at = request.POST.get("version", "")
 
@@ -121,4 +130,8 @@ def _number(name: str, text: str) -> int:
     return int(text)
 
 
-VERBS: dict[str, Callable[[HttpRequest, Cluster], str]] = {"save": _save, "renew-address": _renew}
+VERBS: dict[str, Callable[[HttpRequest, Cluster], str]] = {
+    "save": _save,
+    "renew-address": _renew,
+    "prove": _prove,
+}

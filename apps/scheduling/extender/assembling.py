@@ -23,6 +23,7 @@ from apps.scheduling.extender.following import Follower
 from apps.scheduling.extender.holds import HoldBook
 from apps.scheduling.extender.options import Options
 from apps.scheduling.extender.picture import Picture
+from apps.scheduling.extender.proofs import ProofBook
 from apps.scheduling.extender.server import Verbs, make_app
 from apps.scheduling.extender.verdicts import VerdictSink
 
@@ -48,6 +49,7 @@ def put_together(
     find_expected: Callable[[], Mapping[str, Expected]] = dict,
     holds: HoldBook | None = None,
     sink: VerdictSink | None = None,
+    proofs: ProofBook | None = None,
 ) -> Served:
     """record: commits the intent of a binding. find_expected: as the follower's. Nothing is asked of the
     cluster before the app starts."""
@@ -68,7 +70,7 @@ def put_together(
     )
     extender = Extender(picture, options, age=follower.age, clock=time.time, holds=holds, sink=sink)
     binder = Binder(extender, gateway, record)
-    app = make_app(Verbs(extender, follower, Counters(), binder))
+    app = make_app(Verbs(extender, follower, Counters(), binder, proofs))
     app.cleanup_ctx.append(_following(follower))
     return Served(app, extender, follower)
 

@@ -23,6 +23,7 @@ from django.utils import timezone
 
 from apps.clusters.models import Cluster
 from apps.executions.kept_nodes import KeptNode, nodes_kept_in
+from apps.executions.proving.asking import open_proof_of
 from apps.placing import services
 from apps.placing.addresses import secret_of
 from apps.placing.models import PlacementPolicy
@@ -33,6 +34,7 @@ from apps.scheduling.extender.holds import Hold, KeptHolds
 from apps.scheduling.extender.kept_verdicts import KeptVerdicts
 from apps.scheduling.extender.options import Options, WhenStale
 from apps.scheduling.extender.program import make_extender
+from apps.scheduling.extender.proofs import ProofBook
 
 ROUND_SECONDS, BEAT_SECONDS, PRUNE_SECONDS = 1.0, 4.0, 60.0
 logger = structlog.get_logger(__name__)
@@ -44,7 +46,8 @@ class Keeper:
     def __init__(self, cluster: Cluster, fixed: Mapping[str, Any] | None = None) -> None:
         """Reads the policy and the holds once. Raises DatabaseError."""
         self.cluster, self._fixed = cluster, dict(fixed or {})
-        self.sink, self.holds = KeptVerdicts(cluster.pk), KeptHolds()
+        self.sink, self.holds, self.proofs = KeptVerdicts(cluster.pk), KeptHolds(), ProofBook()
+        self._proof: int | None = None
         self.policy = placement_policy_of(cluster)
         self._secret = secret_of(self.policy)
         self._started_at = timezone.now()
@@ -98,6 +101,7 @@ class Keeper:
         if self.options != before:
             use(self.options)
         self._read_holds()
+        self._read_proof()
         self.sink.write()
         now = time.monotonic()
         if now >= self._due["beat"]:
@@ -111,6 +115,14 @@ class Keeper:
         self.holds.replace(_hold_of(kept) for kept in nodes_kept_in(self.cluster.pk))
         self._holds_read_at = timezone.now()
 
+    def _read_proof(self) -> None:
+        """Whoever ordered it waits for the word that it is known: told in this round."""
+        row = open_proof_of(self.cluster.pk)
+        self.proofs.replace(row.token if row is not None else "")
+        found = row.pk if row is not None else None
+        if found != self._proof:
+            self._proof, self._due["beat"] = found, 0.0
+
     def _beat(self, extender: Extender) -> None:
         age, asked = extender.age(), self.sink.asked_at
         services.note_beat(
@@ -121,6 +133,7 @@ class Keeper:
             policy_version=self.policy.version,
             holds=sum(len(holds) for holds in self.holds.holds().values()),
             holds_read_at=self._holds_read_at,
+            proof=self._proof,
         )
 
 
@@ -129,7 +142,9 @@ def make_kept_extender(
 ) -> web.Application:
     """As the cluster's rows want it. is_open: see `guard`. Raises ClusterError, DatabaseError."""
     keeper = Keeper(cluster, fixed)
-    served = make_extender(cluster, keeper.options, holds=keeper.holds, sink=keeper.sink)
+    served = make_extender(
+        cluster, keeper.options, holds=keeper.holds, sink=keeper.sink, proofs=keeper.proofs
+    )
     served.app.cleanup_ctx.append(keeper.look_after(served.extender))
     return guard(served.app, keeper.knows, is_open=is_open)
 

@@ -16,6 +16,7 @@ from apps.scheduling.extender.assembling import Served, put_together
 from apps.scheduling.extender.binding import Record
 from apps.scheduling.extender.holds import HoldBook
 from apps.scheduling.extender.options import Options
+from apps.scheduling.extender.proofs import ProofBook
 from apps.scheduling.extender.verdicts import VerdictSink
 from apps.scheduling.extender.wire import BindingCall
 
@@ -23,7 +24,12 @@ logger = structlog.get_logger(__name__)
 
 
 def make_extender(
-    cluster: Cluster, options: Options, *, holds: HoldBook | None = None, sink: VerdictSink | None = None
+    cluster: Cluster,
+    options: Options,
+    *,
+    holds: HoldBook | None = None,
+    sink: VerdictSink | None = None,
+    proofs: ProofBook | None = None,
 ) -> Served:
     """Raises ClusterError where its credential cannot be used."""
     return put_together(
@@ -34,6 +40,7 @@ def make_extender(
         find_expected=_expected_of(cluster.pk),
         holds=holds,
         sink=sink,
+        proofs=proofs,
     )
 
 

@@ -20,6 +20,7 @@ from apps.scheduling.extender.binding import OFF, Binder
 from apps.scheduling.extender.counters import Counters
 from apps.scheduling.extender.deciding import Extender, StalePicture
 from apps.scheduling.extender.options import WhenStale
+from apps.scheduling.extender.proofs import NoAnswer, ProofBook
 
 LARGEST_CALL = 64 * 1024 * 1024
 """A scheduler that sends whole nodes (nodeCacheCapable false) sends a great deal."""
@@ -41,10 +42,15 @@ class Verbs:
     """The handlers, one for each verb. The scheduler's urlPrefix ends before them."""
 
     def __init__(
-        self, extender: Extender, source: Source, counters: Counters, binder: Binder | None = None
+        self,
+        extender: Extender,
+        source: Source,
+        counters: Counters,
+        binder: Binder | None = None,
+        proofs: ProofBook | None = None,
     ) -> None:
         self._extender, self._source, self._counters = extender, source, counters
-        self._binder = binder
+        self._binder, self._proofs = binder, proofs or ProofBook()
 
     async def filter(self, request: web.Request) -> web.Response:
         return await self._answer(request, "filter", self.answer_filter)
@@ -97,6 +103,9 @@ class Verbs:
             if verb == "filter":
                 return _json(wire.filter_error(str(error)))
             return web.Response(text=f"{error}\n", status=503)
+        except NoAnswer as error:
+            self._counters.note(verb, "proof", time.perf_counter() - began)
+            return _json(wire.filter_error(str(error)))
         self._counters.note(verb, "answered", time.perf_counter() - began)
         return _json(answer)
 
@@ -107,8 +116,11 @@ class Verbs:
         return web.Response(text=f"{error}\n", status=400)
 
     def answer_filter(self, body: bytes) -> bytes:
-        """The body of the answer. Raises BadCall and StalePicture."""
+        """The body of the answer. Raises BadCall, StalePicture and NoAnswer."""
         call = wire.read_call(body)
+        words = self._proofs.refusal_of(call.pod)
+        if words:
+            return wire.filter_answer(call, [], {}, dict.fromkeys(call.names, words))
         self._source.catch_up()
         found = self._extender.filter(self._source.read_pod(call.pod), call.names)
         return wire.filter_answer(call, found.fitting, dict(found.failed), dict(found.hopeless))

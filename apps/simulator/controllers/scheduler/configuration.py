@@ -22,7 +22,7 @@ Json = Mapping[str, Any]
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 KIND = "KubeSchedulerConfiguration"
 LARGEST_BYTES = 1024 * 1024
-_WITHOUT_EFFECT = ("leaderElection", "clientConnection", "parallelism")
+_WITHOUT_EFFECT = ("clientConnection", "parallelism")
 """Fields of a real file that mean nothing to one program in one process: accepted, so one file serves."""
 _TEXTS = ("urlPrefix", "filterVerb", "prioritizeVerb", "preemptVerb", "bindVerb")
 _SWITCHES = ("enableHTTPS", "nodeCacheCapable", "ignorable")
@@ -55,10 +55,12 @@ class ExtenderSettings:
 
 @dataclass(frozen=True)
 class SchedulerSettings:
-    """percentage: of the nodes, how many fitting ones are enough; None for the scheduler's own rule."""
+    """percentage: of the nodes, how many fitting ones are enough; None for the scheduler's own rule. elects:
+    it keeps the Lease that says who leads, as one with a configuration does unless that says otherwise."""
 
     extenders: tuple[ExtenderSettings, ...] = ()
     percentage: int | None = None
+    elects: bool = False
 
     @property
     def ignored_resources(self) -> frozenset[str]:
@@ -85,8 +87,8 @@ def parse_scheduler_settings(told: Any) -> SchedulerSettings:
     found = (file.get("apiVersion"), file.get("kind"))
     if found != (API_VERSION, KIND):
         raise ValueError(f"it is {found[0]} {found[1]}: give a {KIND} of {API_VERSION}")
-    known = ("apiVersion", "kind", "extenders", "percentageOfNodesToScore", "profiles", *_WITHOUT_EFFECT)
-    _refuse_unknown(file, known, "")
+    known = ("apiVersion", "kind", "extenders", "percentageOfNodesToScore", "profiles")
+    _refuse_unknown(file, (*known, "leaderElection", *_WITHOUT_EFFECT), "")
     _check_profiles(file.get("profiles"))
     entries = file["extenders"] if file.get("extenders") is not None else []
     if not isinstance(entries, list):
@@ -97,7 +99,9 @@ def parse_scheduler_settings(told: Any) -> SchedulerSettings:
     percentage = file.get("percentageOfNodesToScore")
     if percentage is not None:
         percentage = _whole(percentage, "percentageOfNodesToScore", 0, 100)
-    return SchedulerSettings(extenders, percentage or None)
+    election = _mapping(file.get("leaderElection") or {}, "leaderElection")
+    elects = _typed(election, "leaderElect", bool, True, "leaderElection")
+    return SchedulerSettings(extenders, percentage or None, elects)
 
 
 def _check_profiles(told: Any) -> None:

@@ -22,6 +22,7 @@ from apps.simulator.controllers.scheduler.extenders import Extenders
 from apps.simulator.controllers.scheduler.failures import Failures, Jobs
 from apps.simulator.controllers.scheduler.filters import Decision, Verdict, check_node
 from apps.simulator.controllers.scheduler.intake import Intake
+from apps.simulator.controllers.scheduler.leading import Leading
 from apps.simulator.controllers.scheduler.preemption import (
     Candidate,
     choose_candidate,
@@ -54,6 +55,10 @@ class Scheduler:
         self.extenders = Extenders(())
 
     async def run(self) -> None:
+        if self.settings.elects:
+            leading = Leading(self.client, self.context.pace)
+            await leading.begin()
+            self._jobs.spawn(leading.keep())
         self.intake.start()
         # Connections are kept between calls, as Go's client keeps them.
         async with aiohttp.ClientSession() as session:
