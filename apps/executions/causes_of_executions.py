@@ -141,6 +141,15 @@ OF_EXECUTIONS = (
         (*AGAIN, Way.RESTART),
     ),
     Cause(
+        "worker-dies",
+        "Its workers die at it",
+        "Several workers in a row ended while they looked at it, and nothing was done in between, so no "
+        "further one is spent. The cluster has refused nothing; what is held stays held.",
+        "See why workers end: the kernel's log (out of memory), the limits of their containers, their own "
+        "log. Then resume or cancel. If nothing was begun, start the plan again.",
+        (*AGAIN, Way.RESTART),
+    ),
+    Cause(
         "execution-deadline",
         "Its own deadline has passed",
         "It was cancelled by itself, so that nothing of ours stays past its time.",

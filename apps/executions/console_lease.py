@@ -123,6 +123,25 @@ def look(cluster: Cluster, gateway: Gateway) -> Standing:
         return _keep_error(cluster, error)
 
 
+def find_other(cluster: Cluster, gateway: Gateway) -> FoundLease | None:
+    """The Lease of another console that lives, as far as anybody here could see; takes and renews nothing.
+
+    One that was never looked at before counts as living. Raises KubeError."""
+    body = gateway.get_object(LEASES, NAME, namespace=settings.STEERING_NAMESPACE)
+    identity = own_identity()
+    found = read_lease(body, identity) if body is not None else None
+    if found is None or found.holder in ("", identity):
+        return None
+    ClusterSafety.objects.get_or_create(cluster=cluster)
+    with transaction.atomic(durable=True):
+        row = ClusterSafety.objects.select_for_update(no_key=True).get(cluster=cluster)
+        now = ledger.database_time()
+        if _has_run_out(row, found, now):
+            return None
+        _keep_other(row, found, now)
+    return found
+
+
 def _look(cluster: Cluster, gateway: Gateway) -> Standing:
     identity, space = own_identity(), settings.STEERING_NAMESPACE
     for _ in range(TRIES):

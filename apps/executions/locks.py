@@ -20,17 +20,18 @@ from apps.executions.models import Execution
 from apps.executions.states import TERMINAL
 
 _CLAIM = """
-UPDATE executions_execution
-SET fence = fence + 1, lease_owner = %(owner)s, visited_at = clock_timestamp(),
-    lease_until = clock_timestamp() + make_interval(secs => %(seconds)s)
-WHERE id IN (
-    SELECT id FROM executions_execution
+WITH found AS (
+    SELECT id, lease_until IS NOT NULL AS was_left FROM executions_execution
     WHERE id = %(id)s AND state <> ALL(%(terminal)s)
       AND (lease_until IS NULL OR lease_until < clock_timestamp()
            OR lease_until > clock_timestamp() + make_interval(secs => 3 * %(seconds)s))
     FOR UPDATE SKIP LOCKED
 )
-RETURNING fence
+UPDATE executions_execution
+SET fence = fence + 1, lease_owner = %(owner)s, visited_at = clock_timestamp(),
+    lease_until = clock_timestamp() + make_interval(secs => %(seconds)s)
+FROM found WHERE executions_execution.id = found.id
+RETURNING fence, was_left
 """
 """A lease that ends later than any could was written before the database's clock jumped back: nobody waits an
 hour for that. Whoever still holds it writes nothing more, by its fence."""
@@ -47,12 +48,14 @@ _RELEASE = "UPDATE executions_execution SET lease_until = NULL WHERE id = %(id)s
 @dataclass
 class Lease:
     """A claim that this runner holds. `_until` counts on a clock that goes on while the machine is suspended,
-    from before the UPDATE left, so it never says more than the database would."""
+    from before the UPDATE left, so it never says more than the database would. was_left: the runner before
+    never gave its own back, so it died or was stopped past its end."""
 
     execution_id: int
     fence: int
     seconds: float
     _until: float = field(default=0.0)
+    was_left: bool = False
 
     def left(self) -> float:
         """Seconds for which nobody else can take it."""
@@ -65,7 +68,7 @@ class Lease:
         Raises LostLease if it is over, if somebody else has it, or if no answer comes soon enough."""
         for _ in range(ASKS):
             asked_at = _now()
-            if _fetch_fence(_RENEW, id=self.execution_id, fence=self.fence, seconds=self.seconds) is None:
+            if _fetch(_RENEW, id=self.execution_id, fence=self.fence, seconds=self.seconds) is None:
                 raise LostLease(f"execution {self.execution_id} was taken over by another runner")
             self._until = asked_at + self.seconds
             if self.left() > seconds:
@@ -85,10 +88,11 @@ def claim(execution_id: int, *, owner: str, seconds: float) -> Lease | None:
     """Take an open execution that nobody holds. Never waits; None if it is not to be had."""
     asked_at = _now()
     terminal = [str(state) for state in TERMINAL]
-    fence = _fetch_fence(_CLAIM, id=execution_id, owner=owner[:120], seconds=seconds, terminal=terminal)
-    if fence is None:
+    row = _fetch(_CLAIM, id=execution_id, owner=owner[:120], seconds=seconds, terminal=terminal)
+    if row is None:
         return None
-    return Lease(execution_id, fence, seconds, asked_at + seconds)
+    fence, was_left = row
+    return Lease(execution_id, fence, seconds, asked_at + seconds, was_left)
 
 
 def release(lease: Lease) -> None:
@@ -112,8 +116,8 @@ def _now() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
-def _fetch_fence(statement: str, **values: Any) -> int | None:
+def _fetch(statement: str, **values: Any) -> tuple[Any, ...] | None:
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
-        row = cursor.fetchone()
-    return row[0] if row else None
+        row: tuple[Any, ...] | None = cursor.fetchone()
+    return row

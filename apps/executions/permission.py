@@ -13,7 +13,7 @@ from apps.accounts.queries import may
 from apps.accounts.rights import Action
 from apps.clusters.models import Cluster
 from apps.executions import ledger
-from apps.executions.before_effects import UNREADABLE, prove_age, why_unsure
+from apps.executions.before_effects import prove_age, why_unsure
 from apps.executions.cluster_switch import SwitchSight, ban_of_switch, keep
 from apps.executions.console_lease import ConsoleSight
 from apps.executions.console_standing import ban_of_console
@@ -23,10 +23,11 @@ from apps.executions.departing import why_not_leave
 from apps.executions.drifting import why_drifted
 from apps.executions.errors import HeldByPolicy
 from apps.executions.leased_gateway import seconds_per_call
-from apps.executions.locks import Lease, hold_fence
+from apps.executions.locks import Lease
 from apps.executions.maintaining import pause_for_maintenance
 from apps.executions.models import Execution, Step
 from apps.executions.outlook import tell_outlook
+from apps.executions.pausing import go_on, pause_by, stand_in_safe_mode, wait_for_person
 from apps.executions.queries import in_safe_mode
 from apps.executions.safe_mode import ban_of_safe_mode
 from apps.executions.shadow.standing import why_shadow
@@ -35,13 +36,7 @@ from apps.executions.turns import NotYet, admission, count_away
 from apps.planner.protecting import why_protected
 from apps.plans.models import ClusterPolicy
 from apps.plans.policies import (
-    CLUSTER_SWITCH,
-    FREEZE,
-    KILL_SWITCH,
-    OTHER_CONSOLE,
-    OUTSIDE,
     SAFE_MODE,
-    SWITCH_UNREAD,
     Ban,
     ban_of,
     policy_of,
@@ -58,20 +53,6 @@ BEGINNING = (
     StepKind.LOWER_MEMORY,
 )
 """Steps of a pod up to its eviction, and a change of its owner; what follows lands one that has left."""
-ANOTHER = "another-console"
-CAUSES_OF_BANS = {
-    FREEZE: "freeze-window",
-    OUTSIDE: "freeze-window",
-    KILL_SWITCH: "kill-switch",
-    CLUSTER_SWITCH: "kill-switch-cluster",
-    SWITCH_UNREAD: UNREADABLE,
-    OTHER_CONSOLE: ANOTHER,
-    SAFE_MODE: "database-old",
-}
-GOES_ON = {
-    UNREADABLE: "The kill switch in the cluster can be read again: it goes on by itself.",
-    ANOTHER: "No other console has the cluster any more: it goes on by itself.",
-}
 
 
 def ban_now(cluster: Cluster) -> Ban | None:
@@ -135,7 +116,7 @@ def keep_to_policy(
     """What the policy, the cluster's own kill switch and other consoles make of a turn: True if it changed
     the execution, False if it waits, None to go on. switch, console: looked at where anything could begin."""
     if in_safe_mode(execution.plan.cluster_id):
-        return _stand_in_safe_mode(lease, execution)
+        return stand_in_safe_mode(execution.pk)
     is_waiting = execution.state == State.PAUSED and execution.is_frozen
     if not is_waiting and execution.state not in (State.QUEUED, State.PREFLIGHT, State.RUNNING):
         return None
@@ -148,13 +129,13 @@ def keep_to_policy(
     ban = ban_now(cluster)
     if ban is None:
         if is_waiting:
-            return _go_on(lease)
+            return go_on(lease)
         is_running = execution.state == State.RUNNING
         return True if is_running and pause_for_maintenance(lease, execution) else None
     if is_waiting:
-        return None if ban.ends_by_itself else _wait_for_person(lease, ban)
+        return None if ban.ends_by_itself else wait_for_person(lease, ban)
     if execution.state == State.RUNNING:
-        _pause(lease, execution, ban)
+        pause_by(lease, execution, ban)
         return True
     if ban.ends_by_itself or ban.kind == SAFE_MODE:
         return False
@@ -162,61 +143,6 @@ def keep_to_policy(
     ledger.move_execution(
         lease, State.FAILED, f"Nothing was touched. {ban.sentence}. {outlook}", cause="preflight-refused"
     )
-    return True
-
-
-def _stand_in_safe_mode(lease: Lease, execution: Execution) -> bool:
-    """Whatever its state: what this database says of it may be long over, so nothing is looked at or sent."""
-    ban = ban_of_safe_mode(execution.plan.cluster)
-    if ban is None:
-        return True  # a person left it meanwhile
-    if execution.state == State.RUNNING:
-        _pause(lease, execution, ban)
-        return True
-    return _wait_for_person(lease, ban) if execution.is_frozen else False
-
-
-def _pause(lease: Lease, execution: Execution, ban: Ban) -> None:
-    words = f"{ban.short[:1].upper()}{ban.short[1:]}."
-    deadline = execution.deadline_at
-    if ban.ends_by_itself and deadline is not None and (ban.until is None or ban.until > deadline):
-        own = f"its own deadline, {deadline:%Y-%m-%d %H:%M} UTC"
-        if ban.until is None:
-            words += f" If that lasts until {own}, it is cancelled then and gives everything back."
-        else:
-            words += (
-                f" {own[:1].upper()}{own[1:]}, comes first: it is cancelled then and gives everything back."
-            )
-    ledger.move_execution(
-        lease, State.PAUSED, words, is_frozen=ban.ends_by_itself, cause=CAUSES_OF_BANS[ban.kind]
-    )
-
-
-def _wait_for_person(lease: Lease, ban: Ban) -> bool:
-    """Once the kill switch was thrown nothing goes on by itself. Landing goes on in the turns that follow."""
-    with hold_fence(lease) as row:
-        if not (row.state == State.PAUSED and row.is_frozen):
-            return True  # a person decided meanwhile
-        row.is_frozen = False
-        row.state_reason = f"{ban.short[:1].upper()}{ban.short[1:]}."
-        row.cause = CAUSES_OF_BANS[ban.kind]
-        row.save(update_fields=["is_frozen", "state_reason", "cause"])
-    return True
-
-
-def _go_on(lease: Lease) -> bool:
-    """Steps that stood still have their whole time ahead of them."""
-    standing = (StepState.PENDING, StepState.BLOCKED, StepState.INTENT, StepState.ISSUED)
-    with hold_fence(lease) as row:
-        if not (row.state == State.PAUSED and row.is_frozen):
-            return True  # a person decided meanwhile
-        Step.objects.filter(execution=row, state__in=standing).update(deadline_at=None, retry_at=None)
-        now = ledger.database_time()
-        reason = "The freeze window is over: it goes on by itself."
-        if row.state_reason.startswith("Paused until the maintenance window"):
-            reason = "The maintenance window is open: it goes on by itself."
-        reason = GOES_ON.get(row.cause, reason)
-        ledger.change_state(row, State.RUNNING, reason, actor=None, now=now, is_frozen=False)
     return True
 
 

@@ -40,6 +40,13 @@ def in_safe_mode(cluster_id: int) -> bool:
     return ClusterSafety.objects.filter(cluster_id=cluster_id, safe_since__isnull=False).exists()
 
 
+def is_in_safe_mode(execution_id: int) -> bool:
+    """The cluster of this execution is."""
+    return ClusterSafety.objects.filter(
+        cluster__plans__executions=execution_id, safe_since__isnull=False
+    ).exists()
+
+
 def executions_of(plan: Plan) -> QuerySet[Execution]:
     """All tries at one plan, newest first: what a plan's page joins to it."""
     return Execution.objects.filter(plan=plan).select_related("started_by")

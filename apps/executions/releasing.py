@@ -22,6 +22,8 @@ from apps.audit import services as audit
 from apps.clusters.gateways import open_gateway
 from apps.clusters.models import Cluster
 from apps.executions import names
+from apps.executions.console_lease import find_other
+from apps.executions.console_standing import lease_seconds
 from apps.executions.errors import WrongState
 from apps.executions.holdings import (
     OURS,
@@ -32,6 +34,7 @@ from apps.executions.holdings import (
     traces_on_node,
     traces_on_pod,
 )
+from apps.executions.lease_body import NAME, tell_console
 from apps.executions.mig_labels import read_mig_labels
 from apps.executions.models import Execution, Steering
 from apps.executions.objects import free_node_patch, ungate
@@ -53,12 +56,14 @@ ALREADY = (
 @dataclass(frozen=True)
 class Wish:
     """even_mid_mig: also open nodes between two MIG layouts. of_others: also what this database does
-    not know. of_stopped: also what open executions have that stopped and wait for a person."""
+    not know; even_while_held: also while another console that lives has the cluster's Lease. of_stopped: also
+    what open executions have that stopped and wait for a person."""
 
     even_mid_mig: bool = False
     of_others: bool = False
     dry_run: bool = False
     of_stopped: bool = False
+    even_while_held: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,8 +97,8 @@ def open_executions_on(cluster: Cluster, *, of_stopped: bool = False) -> list[Ex
 def release_everything(*, actor: Any, cluster: Cluster, wish: Wish) -> Outcome:
     """actor: an admin of the cluster, or None for somebody at the server's command line.
 
-    Raises Denied, WrongState while executions are open or in safe mode, ConnectionFailed, and KubeError where
-    the cluster cannot be looked at."""
+    Raises Denied, WrongState while executions are open, in safe mode, or where it may be another console's
+    that lives; ConnectionFailed, and KubeError where the cluster cannot be looked at."""
     if actor is not None:
         authorize(actor, Action.ADMINISTER, cluster, subject=cluster)
     if in_safe_mode(cluster.pk) and not wish.dry_run:
@@ -119,6 +124,11 @@ def _release(gateway: Gateway, actor: Any, cluster: Cluster, wish: Wish) -> Outc
         rows.update(closed_at=Now())
     for _ in range(ROUNDS):
         outcome.left.clear()
+        held = why_held_by_other(cluster, gateway, wish)
+        if held and not wish.dry_run:
+            raise WrongState(held)
+        if held:
+            outcome.left["what another console left"] = held
         effects = list(_missing(gateway, cluster, wish, outcome))
         if wish.dry_run:
             outcome.released = [effect.words for effect in effects]
@@ -131,6 +141,23 @@ def _release(gateway: Gateway, actor: Any, cluster: Cluster, wish: Wish) -> Outc
         if has_steered:
             time.sleep(SETTLE_SECONDS)
     return outcome
+
+
+def why_held_by_other(cluster: Cluster, gateway: Gateway, wish: Wish) -> str:
+    """Why nothing of others may be taken away now: whoever has the Lease may be in the middle of it. "" where
+    nobody has it, or only our own is to go. Raises KubeError: what cannot be read forbids."""
+    if not wish.of_others or wish.even_while_held:
+        return ""
+    other = find_other(cluster, gateway)
+    if other is None:
+        return ""
+    lease = f"Lease {settings.STEERING_NAMESPACE}/{NAME}"
+    return (
+        f"another console has {cluster.name}: {tell_console(other.holder, other.renewed_by)}, by {lease}, and "
+        "may be at work there. Release there, or stop that console "
+        f"and ask again {other.seconds or lease_seconds()} s later while this console's workers run; at the "
+        "server, manage.py release_everything --of-others --even-while-held goes by it"
+    )
 
 
 def _send(effect: Effect, actor: Any, cluster: Cluster, outcome: Outcome) -> None:

@@ -36,14 +36,32 @@ def look_at_room(
 
 def decide_without_target(context: Context, params: Mapping[str, Any]) -> Decision | None:
     """A stop where the target is gone, which no waiting brings back. None while it is there."""
-    node = context.gateway.get_object(NODES, params["target"])
-    if node is not None and uid(node) == params["target_uid"]:
+    if not _is_gone(context, params):
         return None
     return stop(
         f"Target {params['target']} is gone or was made anew since the plan was approved.",
         f"Cancel and ask for a new plan; {params['pod']} was not evicted.",
         cause="node-gone",
     )
+
+
+def decide_without_any_target(context: Context) -> Decision | None:
+    """The same of every move that is still to come, so that no pod leaves for a plan that cannot come to its
+    end; None once a pod of the plan was evicted."""
+    gone = next((move for move in _moves_to_come(context) if _is_gone(context, move)), None)
+    if gone is None:
+        return None
+    return stop(
+        f"Target {gone['target']}, where {gone['pod']} is to go, is gone or was made anew since the plan was "
+        "approved.",
+        "Cancel and ask for a new plan; no pod was evicted.",
+        cause="node-gone",
+    )
+
+
+def _is_gone(context: Context, params: Mapping[str, Any]) -> bool:
+    node = context.gateway.get_object(NODES, params["target"])
+    return node is None or uid(node) != params["target_uid"]
 
 
 def promised_by_taint(context: Context, step: Step) -> list[Json]:
@@ -58,17 +76,20 @@ def promised_by_taint(context: Context, step: Step) -> list[Json]:
 
 
 def look_at_all_rooms(context: Context) -> str:
-    """The same of every move that is still to come, all together; "" once a pod of the plan was evicted:
-    then each move looks at its own target alone."""
-    evictions = [step for step in context.steps if step.kind == StepKind.EVICT_POD]
-    if any(_went_out(step) for step in evictions):
-        return ""
+    """The same of every move that is still to come, all together; "" once a pod of the plan was evicted."""
     by_target: dict[str, list[Mapping[str, Any]]] = {}
-    for step in evictions:
-        if not is_finished(step):
-            by_target.setdefault(step.params["target"], []).append(step.params)
+    for move in _moves_to_come(context):
+        by_target.setdefault(move["target"], []).append(move)
     found = (_why_no_room(context, moves, False) for _, moves in sorted(by_target.items()))
     return next((why for why in found if why), "")
+
+
+def _moves_to_come(context: Context) -> list[Mapping[str, Any]]:
+    """None once a pod of the plan was evicted: then each move looks at its own target alone."""
+    evictions = [step for step in context.steps if step.kind == StepKind.EVICT_POD]
+    if any(_went_out(step) for step in evictions):
+        return []
+    return [step.params for step in evictions if not is_finished(step)]
 
 
 def _went_out(evict: Step) -> bool:

@@ -29,7 +29,8 @@ from apps.executions.leased_gateway import LeasedGateway, lease_seconds
 from apps.executions.models import Execution
 from apps.executions.openings import begin_running
 from apps.executions.outlook import tell_outlook
-from apps.executions.own_failures import face_own_failure
+from apps.executions.own_failures import face_dead_worker, face_own_failure
+from apps.executions.pausing import stand_in_safe_mode
 from apps.executions.permission import keep_to_policy
 from apps.executions.preflight import examine
 from apps.executions.request_log import RequestLog, attribute_to
@@ -52,12 +53,16 @@ ASK_ANEW = "Ask for a new plan."
 
 
 def advance(execution_id: int, *, seconds: float | None = None, stays: bool = False) -> bool:
-    """Stay with one execution while it moves, at most `seconds`. False if another runner has it, or it ended.
+    """Stay with one execution while it moves, at most `seconds`. False if another runner has it, it ended, or
+    its cluster is in safe mode.
 
     Where it only waits for the cluster the visit ends soon, so that no worker is kept: the timer comes back.
     stays: while it is the only execution that wants a worker, go on waiting for the cluster's news instead.
     Call it as often as you like, from anywhere.
     """
+    if queries.is_in_safe_mode(execution_id):
+        stand_in_safe_mode(execution_id)
+        return False
     owner = f"{socket.gethostname()}:{os.getpid()}"
     lease = locks.claim(execution_id, owner=owner, seconds=lease_seconds())
     if lease is None:
@@ -75,9 +80,11 @@ def advance(execution_id: int, *, seconds: float | None = None, stays: bool = Fa
 
 
 def _visit_or_tell(lease: locks.Lease, limit: float, *, stays: bool) -> None:
-    """Whatever ends a visit before its end is told in the ledger, where that can be written at all."""
+    """Whatever ends a visit before its end is told in the ledger, where that can be written at all; what
+    leaves no time for that, a kill, is told by the next one."""
     try:
-        _visit(lease, limit, stays=stays)
+        if not face_dead_worker(lease, _load(lease)):
+            _visit(lease, limit, stays=stays)
     except ConnectionFailed as error:
         log.warning("the cluster cannot be opened", execution=lease.execution_id, reason=str(error))
         face_closed_door(lease, _load(lease), str(error))

@@ -6,7 +6,7 @@ import pytest
 
 from apps.alerts.models import Alert
 from apps.alerts.rules import SWITCHES, ClusterFacts, ExecutionFacts, Limits, StepFacts, due_on_cluster
-from apps.executions.permission import CAUSES_OF_BANS
+from apps.executions.pausing import CAUSES_OF_BANS
 from apps.executions.states import StepKind, StepState
 from apps.plans.policies import FREEZE, OTHER_CONSOLE, OUTSIDE, SAFE_MODE
 

@@ -17,10 +17,11 @@ from apps.executions.cluster_preflight.rights import Right
 from apps.executions.console_lease import ConsoleSight, Word, look
 from apps.executions.console_standing import Known, ban_of_console, is_held, known_of, own_identity
 from apps.executions.decisions import act
-from apps.executions.errors import HeldByPolicy
+from apps.executions.errors import HeldByPolicy, WrongState
 from apps.executions.lease_body import EPOCH, lease_body, read_lease
 from apps.executions.leased_gateway import seconds_per_call
 from apps.executions.models import ClusterSafety, Console, Execution, Step
+from apps.executions.releasing import Wish, release_everything
 from apps.executions.states import ExecutionState, StepKind
 from tests.executions.test_freeze import cluster, running, two_plans  # noqa: F401
 from tests.plans.situations import make_cluster
@@ -134,6 +135,39 @@ def test_a_clock_that_jumps_takes_no_cluster(api_server, seconds):
         assert look(place, gateway).word == Word.OTHER
         go_back(place, 21)
         assert look(place, gateway).word == Word.HELD
+
+
+def test_what_another_console_left_is_not_taken_away_while_that_console_lives(api_server, monkeypatch):
+    place, gateway = make_cluster(), api_server.gateway()
+    look(place, gateway)
+    first = own_identity()
+    monkeypatch.setattr("apps.executions.releasing.open_gateway", lambda place: api_server.gateway())
+    theirs = {"name": "n", "labels": {"defrag.gpu.internal/owned": "7-b0b"}}
+    cordon = {"defrag.gpu.internal/cordon": '{"execution": 7, "mark": "b0b"}'}
+    api_server.ask("POST", "/api/v1/nodes", {"metadata": theirs | {"annotations": cordon}})
+
+    def release(**wish):
+        return release_everything(actor=None, cluster=place, wish=Wish(of_others=True, **wish))
+
+    with another_console(place):
+        before = len(writes(api_server))
+        for _ in range(2):
+            with pytest.raises(WrongState, match=f"another console has east: {first} .last renewed"):
+                release()
+        shown = release(dry_run=True)
+        assert (len(shown.released), first in shown.left["what another console left"]) == (1, True)
+        assert release_everything(actor=None, cluster=place, wish=Wish()).released == []
+        assert len(writes(api_server)) == before
+        go_back(place, 49)
+        with pytest.raises(WrongState):
+            release()
+        go_back(place, 20)
+        assert release().released == ["cordon on node n"]
+        assert len(writes(api_server)) == before + 1, "it is no reason to take the Lease"
+        look(place, gateway)
+    with pytest.raises(WrongState, match="b0b"):
+        release()
+    assert release(even_while_held=True).left == {}
 
 
 def test_a_lease_is_never_too_short_for_what_a_request_may_take(api_server, settings):

@@ -13,12 +13,18 @@ from apps.executions.models import Steering
 from apps.executions.names import CHECKPOINT, CHECKPOINT_DONE, CHECKPOINT_REQUESTED, GATE, HOSTNAME
 from apps.executions.objects import hold_pod, pin_and_ungate, steering_webhook
 from apps.executions.replacements import Found, find_replacement
-from apps.executions.room import decide_without_target, look_at_all_rooms, look_at_room
+from apps.executions.room import (
+    decide_without_any_target,
+    decide_without_target,
+    look_at_all_rooms,
+    look_at_room,
+)
 from apps.executions.spare import why_no_room
 from apps.executions.standing import is_still_awaited
 from apps.executions.states import StepKind
 from apps.executions.steps import await_replacement, checkpoint, evict_pod, hold_target, release
 from apps.executions.undoing import tell_left
+from apps.kube.gateway import PODS
 from tests.executions.things import PARAMS, hold, node, pod, step
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -116,6 +122,28 @@ def test_before_the_first_eviction_every_target_has_the_room_of_all_moves_to_it(
     gone = evictions(("node-b", 4), ("node-c", 8))
     gone[0].observed["sent"] = ["evict"]
     assert look_at_all_rooms(seen_by(Cluster(taken), *gone)) == ""  # from then on each looks at its own
+
+
+def test_before_the_first_eviction_a_later_target_that_is_gone_stops_it_at_once(monkeypatch):
+    """Not until the deadline: no waiting brings a node back, and the pod would leave for half a plan."""
+    two = evictions(("node-b", 4), ("node-c", 8))
+    here = pod("lora-1", on="node-a")
+    cluster = Cluster(here, nodes=[node("node-c", uid="another")])
+    nodes = cluster.get_object
+    cluster.list_owned_pods = lambda *args: [here]
+    cluster.get_object = lambda kind, name, **how: here if kind == PODS else nodes(kind, name)
+    context = seen_by(cluster, *two, place=SimpleNamespace(settle_seconds=0))
+    for name in ("look_at_hold", "find_stolen", "steered_since"):
+        monkeypatch.setattr(evict_pod, name, lambda *args: None)
+    monkeypatch.setattr(evict_pod, "find_gated", lambda *args: ())
+    monkeypatch.setattr(evict_pod.steer, "why_not_in_force", lambda *args: "")
+    found = evict_pod.observe(context, two[0]).no_target
+    decision = decide_eviction(no_target=found, no_room="the target node is gone or was made anew")
+    assert (decision.verdict, decision.cause) == (Verdict.STOP, "node-gone")
+    assert "Target node-c, where ml/lora-1 is to go, is gone or was made anew" in decision.reason
+    assert "no pod was evicted" in decision.runbook
+    two[1].observed["sent"] = ["evict"]
+    assert decide_without_any_target(context) is None, "from then on each looks at its own"
 
 
 def test_a_relaid_node_behind_our_own_cordon_has_room_for_a_hold_and_no_other_cordon_does():

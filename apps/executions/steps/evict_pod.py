@@ -25,7 +25,13 @@ from apps.executions.holds import (
 )
 from apps.executions.models import Steering, Step
 from apps.executions.objects import keeps_out, ungate
-from apps.executions.room import decide_without_target, look_at_all_rooms, look_at_room, promised_by_taint
+from apps.executions.room import (
+    decide_without_any_target,
+    decide_without_target,
+    look_at_all_rooms,
+    look_at_room,
+    promised_by_taint,
+)
 from apps.executions.sharing import find_gated, find_stolen, steered_since
 from apps.executions.sightings import is_finished, is_leaving, name, owner_uid, uid
 from apps.executions.states import StepKind
@@ -46,7 +52,8 @@ class Facts:
     steered_for: seconds since the gate went into force. strangers: the owner's new pods that the gate caught
     before there was anything to replace. taken: a steering whose one admission such a pod took, None.
     is_kept: the taint that keeps the target stands, where it is kept so; hold is None then.
-    no_target: what to do where the target is gone, None while it is there."""
+    no_target: what to do where the target is gone (before the first eviction any target of the plan), None
+    while it is there."""
 
     pod: Json | None
     hold: HoldFacts | None = None
@@ -84,7 +91,7 @@ def observe(context: Context, step: Step) -> Facts:
         find_gated(context, step, pods),
         find_stolen(context, step),
         not kept or (target is not None and keeps_out(target, kept)),
-        decide_without_target(context, params),
+        decide_without_target(context, params) or decide_without_any_target(context),
     )
 
 

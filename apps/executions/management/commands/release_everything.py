@@ -32,6 +32,9 @@ class Command(BaseCommand):
         parser.add_argument("--stop-executions", action="store_true", help="cancel open executions first")
         parser.add_argument("--even-mid-mig", action="store_true", help="open nodes between two MIG layouts")
         parser.add_argument("--of-others", action="store_true", help="also what another console left")
+        parser.add_argument(
+            "--even-while-held", action="store_true", help="also while that console has the cluster's Lease"
+        )
         parser.add_argument("--dry-run", action="store_true", help="only say what would be released")
         parser.add_argument("--json", action="store_true", help="answer in JSON on standard output")
 
@@ -42,6 +45,7 @@ class Command(BaseCommand):
             options["of_others"],
             options["dry_run"],
             of_stopped=options["stop_executions"],
+            even_while_held=options["even_while_held"],
         )
         if not wish.dry_run:
             _end_executions(cluster, options["stop_executions"])
