@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from contextlib import AbstractContextManager, nullcontext
+
 from apps.clusters.models import Cluster
 from apps.executions.cluster_switch import keep, why_unread
-from apps.executions.console_standing import is_held
+from apps.executions.console_standing import is_held, seconds_held
 from apps.executions.context import Context
 from apps.executions.decisions import Decision, blocked
 from apps.executions.leased_gateway import seconds_per_call
+from apps.executions.states import ExecutionState
 
 UNREADABLE = "kill-switch-unreadable"
 LEASE_UNREADABLE = "lease-unreadable"
@@ -18,6 +22,15 @@ def prove_age(context: Context) -> None:
     if context.console is not None:
         context.lease.ensure(seconds_per_call())
         context.console.prove()
+
+
+def only_while_ours(context: Context, during: Collection[str]) -> AbstractContextManager[None]:
+    """Around the sending of what is new: between its intent and its request another console may have taken
+    the cluster. What lands or undoes needs no Lease."""
+    if context.console is None or ExecutionState.RUNNING not in during:
+        return nullcontext()
+    cluster = context.execution.plan.cluster
+    return context.gateway.while_ours(lambda: seconds_held(cluster))
 
 
 def why_unsure(context: Context, cluster: Cluster) -> Decision | None:

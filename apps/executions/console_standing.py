@@ -40,16 +40,25 @@ def own_identity() -> str:
 
 def is_held(cluster: Cluster, seconds: float) -> bool:
     """By the database's clock, for so long at least."""
+    return seconds_held(cluster) > seconds
+
+
+def seconds_held(cluster: Cluster) -> float:
+    """For how long, by the database's clock; 0 where it is not ours."""
     row = ClusterSafety.objects.filter(cluster=cluster, holder="").first()
-    return row is not None and holds(row, ledger.database_time(), seconds)
+    return _seconds_left(row, ledger.database_time()) if row is not None else 0.0
 
 
 def holds(row: ClusterSafety, now: datetime, seconds: float) -> bool:
+    return _seconds_left(row, now) > seconds
+
+
+def _seconds_left(row: ClusterSafety, now: datetime) -> float:
     """One that ends later than any could was written before the database's clock jumped back."""
     if row.lease_until is None:
-        return False
+        return 0.0
     left = (row.lease_until - now).total_seconds()
-    return seconds < left <= lease_seconds()
+    return left if 0 < left <= lease_seconds() else 0.0
 
 
 def lease_seconds() -> int:

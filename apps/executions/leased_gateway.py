@@ -6,14 +6,15 @@ Which looks the view may answer, and which must be the server's own, is decided 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from django.conf import settings
 
-from apps.executions.locks import Lease
+from apps.executions.locks import Lease, steady_now
 from apps.kube.doubts import Doubt, is_gone_or_leaving, is_newer_than, never
-from apps.kube.errors import Conflict, KubeError
+from apps.kube.errors import Conflict, KubeError, NotSent
 from apps.kube.gateway import BUDGETS, NODES, PODS, Gateway, Json, Kind
 from apps.kube.live_view import (
     LiveView,
@@ -55,6 +56,19 @@ class LeasedGateway:
         self._view = view
         self._seconds = seconds_per_call()
         self._budgets: dict[str, Json] = {}
+        self._ask_left: Callable[[], float] | None = None
+
+    @contextmanager
+    def while_ours(self, ask_left: Callable[[], float]) -> Iterator[None]:
+        """Within, a write leaves only while the cluster is this console's for as long as it may take: what
+        was asked before the intent may be long ago when the request is to leave. ask_left: for how many
+        seconds, by the database; believed from before it is asked, on a clock that goes on, as by
+        `Lease.renew`."""
+        self._ask_left = ask_left
+        try:
+            yield
+        finally:
+            self._ask_left = None
 
     def get_object(
         self, kind: Kind, name: str, *, namespace: str | None = None, fresh: bool = False
@@ -105,7 +119,7 @@ class LeasedGateway:
         return list_kept(self._gateway, kind, before_each=lambda: self._lease.ensure(self._seconds))
 
     def create_object(self, kind: Kind, body: Json, *, namespace: str | None = None) -> Json:
-        self._lease.renew(self._seconds)
+        self._make_sure()
         name = str((body.get("metadata") or {}).get("name", ""))
         written = self._write(
             kind, name, namespace, lambda: self._gateway.create_object(kind, body, namespace=namespace)
@@ -128,7 +142,7 @@ class LeasedGateway:
         subresource: str = "",
         strategic: bool = False,
     ) -> Json:
-        self._lease.renew(self._seconds)
+        self._make_sure()
         written = self._write(
             kind,
             name,
@@ -141,7 +155,7 @@ class LeasedGateway:
         return written
 
     def delete_own_object(self, kind: Kind, name: str, *, uid: str, namespace: str | None = None) -> None:
-        self._lease.renew(self._seconds)
+        self._make_sure()
         seen = self._seen(kind, name, namespace)
         if seen is not None and (seen.get("metadata") or {}).get("uid") != uid:
             seen = None
@@ -160,7 +174,7 @@ class LeasedGateway:
         again first: an eviction that fails on its UID would still have spent the budget."""
         if not dry_run:
             self._look_again(namespace, name, uid)
-        self._lease.renew(self._seconds)
+        self._make_sure()
         self._write(
             PODS,
             name,
@@ -180,6 +194,17 @@ class LeasedGateway:
     def expect_spending(self, uid: str, budget: Json) -> None:
         """The pod's eviction will change this budget: it is not believed before that is seen."""
         self._budgets[uid] = budget
+
+    def _make_sure(self) -> None:
+        """Right before a write. Raises LostLease, and NotSent where the cluster may be another console's."""
+        if self._ask_left is None:
+            self._lease.renew(self._seconds)
+            return
+        asked_at = steady_now()
+        until = asked_at + self._ask_left()
+        self._lease.renew(self._seconds)
+        if until - steady_now() < self._seconds:
+            raise NotSent("This console may have lost the Lease of the cluster meanwhile: nothing was sent.")
 
     def _look_again(self, namespace: str, name: str, uid: str) -> None:
         if self._view is None or self._view.age(PODS) <= LOOK_SECONDS:

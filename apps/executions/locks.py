@@ -59,7 +59,7 @@ class Lease:
 
     def left(self) -> float:
         """Seconds for which nobody else can take it."""
-        return self._until - _now()
+        return self._until - steady_now()
 
     def renew(self, seconds: float = 0.0) -> None:
         """Ask the database, and have at least `seconds` left when its answer is read.
@@ -67,7 +67,7 @@ class Lease:
         A runner that was stopped while it waited reads an answer of long ago, so that one is asked for again.
         Raises LostLease if it is over, if somebody else has it, or if no answer comes soon enough."""
         for _ in range(ASKS):
-            asked_at = _now()
+            asked_at = steady_now()
             if _fetch(_RENEW, id=self.execution_id, fence=self.fence, seconds=self.seconds) is None:
                 raise LostLease(f"execution {self.execution_id} was taken over by another runner")
             self._until = asked_at + self.seconds
@@ -86,7 +86,7 @@ class Lease:
 
 def claim(execution_id: int, *, owner: str, seconds: float) -> Lease | None:
     """Take an open execution that nobody holds. Never waits; None if it is not to be had."""
-    asked_at = _now()
+    asked_at = steady_now()
     terminal = [str(state) for state in TERMINAL]
     row = _fetch(_CLAIM, id=execution_id, owner=owner[:120], seconds=seconds, terminal=terminal)
     if row is None:
@@ -111,7 +111,7 @@ def hold_fence(lease: Lease) -> Iterator[Execution]:
         yield row
 
 
-def _now() -> float:
+def steady_now() -> float:
     """Seconds of no known beginning; CLOCK_MONOTONIC stands still while a machine is suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 

@@ -153,8 +153,8 @@ def why_held_by_other(cluster: Cluster, gateway: Gateway, wish: Wish) -> str:
         return ""
     lease = f"Lease {settings.STEERING_NAMESPACE}/{NAME}"
     return (
-        f"another console has {cluster.name}: {tell_console(other.holder, other.renewed_by)}, by {lease}, and "
-        "may be at work there. Release there, or stop that console "
+        f"another console has {cluster.name}: {tell_console(other.holder, other.renewed_by)}, by {lease}, "
+        "and may be at work there. Release there, or stop that console "
         f"and ask again {other.seconds or lease_seconds()} s later while this console's workers run; at the "
         "server, manage.py release_everything --of-others --even-while-held goes by it"
     )

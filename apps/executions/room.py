@@ -64,6 +64,15 @@ def _is_gone(context: Context, params: Mapping[str, Any]) -> bool:
     return node is None or uid(node) != params["target_uid"]
 
 
+def look_at_room_of(pod: Json, context: Context, params: Mapping[str, Any]) -> str:
+    """Why the target cannot take this replacement, which had no node yet, beside all others there. It may
+    have come there itself since it was looked at."""
+    target = context.gateway.get_object(NODES, params["target"])
+    found = context.gateway.list_objects(PODS, field_selector=f"spec.nodeName={params['target']}")
+    others = [one for one in found if uid(one) != uid(pod)]
+    return why_no_room(target, others, params["requests"], node_uid=params["target_uid"])
+
+
 def promised_by_taint(context: Context, step: Step) -> list[Json]:
     """What the other moves of this wave and before will ask for on a target that has no paper holds."""
     target = step.params["target"]

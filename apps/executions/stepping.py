@@ -14,6 +14,7 @@ import structlog
 from django.conf import settings
 
 from apps.executions import ledger, permission, safe_mode
+from apps.executions.before_effects import only_while_ours
 from apps.executions.budget_waits import wait_for_budget
 from apps.executions.context import Context, is_late, step_seconds
 from apps.executions.decisions import Decision, Verdict, blocked, done, stop
@@ -29,6 +30,7 @@ from apps.kube import errors as kube
 log = structlog.get_logger(__name__)
 PASSING = (
     kube.Unreachable,
+    kube.NotSent,
     kube.ServerFailed,
     kube.TooManyRequests,
     kube.Conflict,
@@ -39,6 +41,7 @@ PASSING = (
 
 
 REFUSALS = (
+    kube.NotSent,
     kube.Conflict,
     kube.NotFound,
     kube.Expired,
@@ -48,7 +51,7 @@ REFUSALS = (
     kube.Unauthorized,
     kube.Invalid,
 )
-"""Answers that say for certain that the request had no effect."""
+"""What says for certain that the request had no effect."""
 
 
 OLD_DATABASE = "database-old"
@@ -166,7 +169,8 @@ def _act(context: Context, step: Step, decision: Decision, during: Collection[st
         is_told = instead.verdict == Verdict.BLOCKED and step.state == StepState.BLOCKED
         return False if is_told and step.reason == instead.reason else _record(context, step, instead)
     try:
-        module_of(step).apply(context, step, decision)
+        with only_while_ours(context, during):
+            module_of(step).apply(context, step, decision)
     except ExecutionError:
         raise
     except Exception as error:

@@ -24,6 +24,7 @@ from apps.clusters.models import Cluster
 from apps.clusters.queries import visible_clusters
 from apps.executions import safe_mode
 from apps.executions.cluster_preflight import keeping
+from apps.executions.cluster_preflight.lines import line_to_dict
 from apps.executions.cluster_switch import ban_of_switch
 from apps.executions.console_standing import known_of
 from apps.executions.shadow.standing import why_shadow
@@ -123,7 +124,8 @@ class ShadowViewSet(OfClusters):
 
 def _told(cluster: Cluster) -> dict[str, Any]:
     row = keeping.preflight_of(cluster)
-    facts = {name: getattr(row, name) for name in ("looked_at", "tried_at", "error", "lines")}
+    facts = {name: getattr(row, name) for name in ("looked_at", "tried_at", "error")}
+    facts["lines"] = [line_to_dict(line) for line in keeping.lines_of(row)]
     facts |= {"cluster": cluster.name, "shadow": why_shadow(cluster)}
     ban = ban_of_switch(cluster)
     facts |= {"switch": ban.sentence if ban is not None else "", "console": known_of(cluster)}

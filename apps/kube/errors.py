@@ -3,6 +3,7 @@
 KubeError
 ├── Unreachable          no connection, name, time-out (with `acted` unknown)
 │   └── Untrusted        certificate not signed by the given CA, or for another name
+├── NotSent              held back by ourselves right before it would have left
 ├── Unauthorized         401: the credential is refused
 ├── Forbidden            403: the right is missing
 ├── NotFound             404
@@ -36,6 +37,9 @@ class Unreachable(KubeError):
 
 
 class Untrusted(Unreachable): ...
+
+
+class NotSent(KubeError): ...
 
 
 class Unauthorized(KubeError): ...

@@ -10,19 +10,22 @@ from django.db.models import F
 from apps.alerts.queries import read_facts
 from apps.alerts.rules import Limits, due_on_cluster
 from apps.audit.models import AuditEntry
-from apps.executions import ledger, locks, permission
-from apps.executions.cluster_preflight.consoles import judge_consoles
-from apps.executions.cluster_preflight.lines import Standing
+from apps.executions import ledger, locks, permission, stepping
+from apps.executions.cluster_preflight.consoles import judge_console, judge_lease_rights
+from apps.executions.cluster_preflight.keeping import lines_of
+from apps.executions.cluster_preflight.lines import Line, Standing, line_to_dict
 from apps.executions.cluster_preflight.rights import Right
 from apps.executions.console_lease import ConsoleSight, Word, look
 from apps.executions.console_standing import Known, ban_of_console, is_held, known_of, own_identity
 from apps.executions.decisions import act
 from apps.executions.errors import HeldByPolicy, WrongState
 from apps.executions.lease_body import EPOCH, lease_body, read_lease
-from apps.executions.leased_gateway import seconds_per_call
-from apps.executions.models import ClusterSafety, Console, Execution, Step
+from apps.executions.leased_gateway import LeasedGateway, seconds_per_call
+from apps.executions.models import ClusterPreflight, ClusterSafety, Console, Execution, Step
 from apps.executions.releasing import Wish, release_everything
-from apps.executions.states import ExecutionState, StepKind
+from apps.executions.states import ExecutionState, StepKind, StepState
+from apps.kube.errors import NotSent
+from apps.kube.gateway import NODES
 from tests.executions.test_freeze import cluster, running, two_plans  # noqa: F401
 from tests.plans.situations import make_cluster
 
@@ -74,7 +77,7 @@ def test_a_new_cluster_is_taken_without_a_word_and_renewed(api_server):
     assert epoch_in(api_server) == ClusterSafety.objects.get().epoch == 3
     taken = AuditEntry.objects.filter(action="cluster.lease_taken")
     assert [one.detail["epoch"] for one in taken.order_by("pk")] == [1, 2]
-    (line,) = judge_consoles([], known_of(place))
+    line = judge_console(known_of(place))
     assert line.standing == Standing.OK
 
 
@@ -104,7 +107,7 @@ def test_the_second_console_waits_and_takes_over_when_the_first_has_gone(api_ser
         (_, facts), *_ = read_facts()
         (due,) = due_on_cluster(facts, ledger.database_time(), Limits())
         assert (due.kind, first in due.what) == ("other-console", True)
-        (line,) = judge_consoles([], known_of(place))
+        line = judge_console(known_of(place))
         assert (line.standing, first in line.found) == (Standing.WARNING, True)
         go_back(place, 49)
         assert look(place, gateway).word == Word.OTHER
@@ -264,8 +267,93 @@ def test_a_number_that_nobody_counted_to_stands_in_nobodys_way(api_server, numbe
 
 def test_a_preflight_says_in_one_line_that_the_right_is_missing():
     missing = [Right("executor.yaml", verb, "coordination.k8s.io", "leases") for verb in ("get", "create")]
-    (line,) = judge_consoles(missing, Known("a"))
+    (line,) = judge_lease_rights(missing)
     assert line.standing == Standing.PLANNED_ONLY
     assert line.found.startswith("The console may not get or create the Lease gpu-defrag/console")
-    (line,) = judge_consoles([], Known("a", error="503: away"))
+    line = judge_console(Known("a", error="503: away"))
     assert (line.standing, "503: away" in line.found) == (Standing.TOLD, True)
+
+
+def test_which_console_has_the_cluster_is_reckoned_when_the_kept_lines_are_shown(api_server):
+    """Not as it was at the look minutes ago, by this release or an older one."""
+    place, gateway = make_cluster(), api_server.gateway()
+    found = [Line("Consoles", Standing.OK, "this console"), Line("Version", Standing.OK, "1.36")]
+    row = ClusterPreflight.objects.create(cluster=place, lines=[line_to_dict(one) for one in found])
+    assert [one.standing for one in lines_of(row)] == [Standing.TOLD, Standing.OK]
+    look(place, gateway)
+    assert lines_of(row)[0].found.startswith(f"This console ({own_identity()}) alone")
+    go_back(place, 61)
+    assert lines_of(row)[0].standing == Standing.TOLD
+    with another_console(place):
+        look(place, gateway)
+        assert lines_of(row)[0].standing == Standing.WARNING
+    row.lines = [line_to_dict(*judge_lease_rights([Right("x", "get", "coordination.k8s.io", "leases")]))]
+    assert [one.found[:19] for one in lines_of(row)] == ["The console may not"]
+    row.lines = []
+    assert lines_of(row) == [], "nobody has looked yet"
+
+
+class Door:
+    """Takes what is sent."""
+
+    def __init__(self):
+        self.sent = []
+
+    def patch_object(self, kind, name, body, **facts):
+        self.sent.append(name)
+        return {}
+
+
+def test_a_cluster_taken_by_another_console_after_the_intent_gets_no_request(
+    cluster,  # noqa: F811
+    two_plans,  # noqa: F811
+    running,  # noqa: F811
+    monkeypatch,
+):
+    """The step is left as after a crash before the request: an intent of which nothing was sent."""
+    execution = Execution.objects.get()
+    Execution.objects.update(state=ExecutionState.RUNNING, lease_until=None)
+    step = Step.objects.create(execution=execution, position=1, kind=StepKind.CORDON_NODE, target="node a")
+    execution.refresh_from_db()
+    row, _ = ClusterSafety.objects.get_or_create(cluster=cluster)
+    row.lease_until = ledger.database_time() + timedelta(seconds=50)
+    row.save()
+    lease = locks.claim(execution.pk, owner="test", seconds=60)
+    held = SimpleNamespace(look=lambda **how: SimpleNamespace(word=Word.HELD, error=""), prove=list)
+    door = Door()
+    facts = {"lease": lease, "execution": execution, "switch": None, "console": held}
+    context = SimpleNamespace(gateway=LeasedGateway(door, lease), now=ledger.database_time(), **facts)
+    taken = []
+
+    def apply(context, step, decision):
+        assert Step.objects.get().state == StepState.INTENT
+        if not taken:
+            taken.append(ClusterSafety.objects.update(holder="b0b", lease_until=None))
+        context.gateway.patch_object(NODES, "a", {})
+
+    monkeypatch.setattr(stepping, "module_of", lambda step: SimpleNamespace(apply=apply))
+    running_only = [ExecutionState.RUNNING]
+    assert stepping._act(context, step, act("cordon", "x"), running_only)
+    assert (door.sent, step.state, step.observed["sent"]) == ([], StepState.INTENT, [])
+    assert "nothing was sent" in step.reason
+    assert step.retry_at is not None
+    row.save()  # it is ours again: looked at anew, and sent once
+    assert stepping._act(context, step, act("cordon", "x"), running_only)
+    assert (door.sent, step.state) == (["a"], StepState.ISSUED)
+
+
+def test_an_answer_of_long_ago_does_not_let_a_request_out(monkeypatch):
+    """A worker that was stopped between the answer and the request."""
+    clock = [100.0]
+    monkeypatch.setattr("apps.executions.leased_gateway.steady_now", lambda: clock[0])
+    door, late = Door(), []
+    lease = SimpleNamespace(renew=lambda seconds: clock.__setitem__(0, clock[0] + (late or [0])[0]))
+    gateway = LeasedGateway(door, lease)
+    enough = seconds_per_call() + 5
+    with gateway.while_ours(lambda: enough):
+        gateway.patch_object(NODES, "a", {})
+        late.append(6)
+        with pytest.raises(NotSent):
+            gateway.patch_object(NODES, "b", {})
+    gateway.patch_object(NODES, "c", {})
+    assert door.sent == ["a", "c"]

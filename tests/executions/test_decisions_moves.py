@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from apps.executions.budget_waits import find_nowhere, wait_for_budget
-from apps.executions.decisions import Verdict
+from apps.executions.decisions import Verdict, act
 from apps.executions.holds import HoldFacts, repair_hold
 from apps.executions.models import Steering
 from apps.executions.names import CHECKPOINT, CHECKPOINT_DONE, CHECKPOINT_REQUESTED, GATE, HOSTNAME
@@ -18,6 +18,7 @@ from apps.executions.room import (
     decide_without_target,
     look_at_all_rooms,
     look_at_room,
+    look_at_room_of,
 )
 from apps.executions.spare import why_no_room
 from apps.executions.standing import is_still_awaited
@@ -364,6 +365,21 @@ def test_a_pinned_pod_whose_room_was_taken_is_evicted_once_so_that_a_free_one_co
     found = Found(stuck, by_gate=True)
     assert decide_wait(found, sent=["pin"], **lost).effect == "evict_replacement"
     assert decide_wait(found, sent=["pin", "evict_replacement"], **lost).verdict == Verdict.STOP
+
+
+def test_a_replacement_that_lands_between_two_looks_takes_no_room_from_itself_and_is_not_evicted():
+    """Else, late under load, one eviction more than there are moves."""
+    stuck = pod("lora-2", steering="steer-7-1", gpus=8, spec={"nodeSelector": {HOSTNAME: "node-b"}})
+    landed = pod("lora-2", on="node-b", gpus=8)
+    wanted = PARAMS | {"requests": {"nvidia.com/gpu": 8}}
+    assert look_at_room_of(stuck, seen_by(Cluster(landed)), wanted) == ""
+    taken = pod("stranger", on="node-b", gpus=1)
+    assert "only 7 of nvidia.com/gpu left" in look_at_room_of(stuck, seen_by(Cluster(taken)), wanted)
+    sent = []
+    door = SimpleNamespace(evict_pod=lambda *args, **facts: sent.append((args, facts)))
+    decision = act("evict_replacement", "x", pod=stuck)
+    await_replacement.apply(SimpleNamespace(gateway=door), step(StepKind.AWAIT_REPLACEMENT), decision)
+    assert sent == [(("ml", "lora-2"), {"uid": "uid-lora-2", "version": "9"})]
 
 
 def search(pods, **changes):

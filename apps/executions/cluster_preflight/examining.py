@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from apps.clusters import queries as clusters
 from apps.clusters.mig_manager import MigManager, read_manager
 from apps.clusters.models import Cluster
-from apps.executions.cluster_preflight.consoles import is_about_lease, judge_consoles
+from apps.executions.cluster_preflight.consoles import is_about_lease, judge_lease_rights
 from apps.executions.cluster_preflight.kill_switch import is_about_switch, judge_switch
 from apps.executions.cluster_preflight.lines import Line
 from apps.executions.cluster_preflight.movers import judge_movers
@@ -24,7 +24,6 @@ from apps.executions.cluster_preflight.sources import judge_budgets, judge_metri
 from apps.executions.cluster_preflight.steering import Way, find_way, judge_steering
 from apps.executions.cluster_preflight.versions import judge_version
 from apps.executions.cluster_switch import Seen, look_through
-from apps.executions.console_standing import Known, known_of
 from apps.executions.other_schedulers.settings import OtherSchedulers, Program, read_programs, read_settings
 from apps.kube.errors import Forbidden
 from apps.kube.gateway import DAEMONSETS, DEPLOYMENTS, Gateway
@@ -50,7 +49,6 @@ class Sight:
     missing: tuple[Right, ...]
     measured: tuple[bool, str] = field(default=(False, ""))
     switch: Seen = field(default=Seen())
-    console: Known = field(default=Known(""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +84,6 @@ def take_sight(cluster: Cluster, gateway: Gateway) -> Sight:
         missing=tuple(find_missing(rights, allowed.may)),
         measured=(source is not None, source.error if source is not None else ""),
         switch=look_through(gateway),
-        console=known_of(cluster),
     )
 
 
@@ -114,7 +111,7 @@ def judge_cluster(seen: Sight) -> Iterator[Line]:
     told_apart = [right for right in seen.missing if is_about_switch(right) or is_about_lease(right)]
     yield from judge_rights(seen.rights, [right for right in seen.missing if right not in told_apart])
     yield from judge_switch(seen.missing, seen.switch)
-    yield from judge_consoles(seen.missing, seen.console)
+    yield from judge_lease_rights(seen.missing)
     yield from judge_steering(seen.steering)
     yield from judge_pools(seen.picture)
     yield from judge_others(seen.settings)

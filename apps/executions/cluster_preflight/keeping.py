@@ -19,8 +19,10 @@ from apps.clusters.models import Cluster
 from apps.clusters.notices import publish
 from apps.clusters.queries import active_clusters
 from apps.executions import ledger
+from apps.executions.cluster_preflight.consoles import add_console
 from apps.executions.cluster_preflight.examining import Examined, examine_cluster
 from apps.executions.cluster_preflight.lines import Line, line_from_dict, line_to_dict
+from apps.executions.console_standing import known_of
 from apps.executions.models import ClusterPreflight
 from apps.kube.errors import KubeError
 from apps.plans.waking import wake_worker
@@ -36,7 +38,8 @@ def preflight_of(cluster: Cluster) -> ClusterPreflight:
 
 
 def lines_of(row: ClusterPreflight) -> list[Line]:
-    return [line_from_dict(stored) for stored in row.lines]
+    """As they were found, and which console has the cluster as it is known now."""
+    return add_console([line_from_dict(stored) for stored in row.lines], known_of(row.cluster))
 
 
 @denials_recorded()

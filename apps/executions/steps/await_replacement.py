@@ -20,6 +20,7 @@ from apps.executions.holds import delete_hold, look_at_hold, unique_hostname, wh
 from apps.executions.models import Steering, Step
 from apps.executions.objects import nomination, pin_and_ungate, tolerates_held, toleration_patch, ungate
 from apps.executions.replacements import Found, find_replacement, is_pinned
+from apps.executions.room import look_at_room_of
 from apps.executions.sharing import find_lost, marks_of, spared_for_others, taken_by_others
 from apps.executions.sightings import (
     devices,
@@ -32,11 +33,11 @@ from apps.executions.sightings import (
     node_of,
     nominated,
     uid,
+    version,
 )
-from apps.executions.spare import why_no_room
 from apps.executions.states import StepKind
 from apps.executions.steering_forms import Form, form_of
-from apps.kube.gateway import NODES, PODS
+from apps.kube.gateway import PODS
 
 Json = dict[str, Any]
 ENDING = "the old pod still ends, in its own grace period"
@@ -87,7 +88,9 @@ def observe(context: Context, step: Step) -> Facts:
         find_lost(context, step, pods) if found.pod is None else None,
         all(uid(pod) != params["uid"] or is_finished(pod) for pod in pods),
         unique_hostname(context, params) if waits else "",
-        _no_room(context, params) if waits and found.pod and not is_gated(found.pod) else "",
+        look_at_room_of(found.pod, context, params)
+        if waits and found.pod and not is_gated(found.pod)
+        else "",
         bool(evicted.get("finished")),
         bool(evicted.get("left_by_itself")),
         tuple(
@@ -270,7 +273,8 @@ def apply(context: Context, step: Step, decision: Decision) -> None:
         return
     pod = arguments["pod"]
     if decision.effect == "evict_replacement":
-        gateway.evict_pod(namespace, name(pod), uid=uid(pod))
+        # As it was seen: one that got its node meanwhile has landed, and is nobody's to evict.
+        gateway.evict_pod(namespace, name(pod), uid=uid(pod), version=version(pod))
     elif decision.effect == "nominate":
         patch = nomination(pod, step.params["target"])
         gateway.patch_object(PODS, name(pod), patch, namespace=namespace, subresource="status")
@@ -292,9 +296,3 @@ def _own_hold(context: Context, params: Json) -> Json | None:
         return None
     facts = look_at_hold(context, params)
     return facts.hold if facts.is_ours else None
-
-
-def _no_room(context: Context, params: Json) -> str:
-    target = context.gateway.get_object(NODES, params["target"])
-    there = context.gateway.list_objects(PODS, field_selector=f"spec.nodeName={params['target']}")
-    return why_no_room(target, there, params["requests"], node_uid=params["target_uid"])

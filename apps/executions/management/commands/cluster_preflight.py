@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from apps.clusters.models import Cluster
 from apps.executions.cluster_preflight import keeping
-from apps.executions.cluster_preflight.lines import Line, Standing
+from apps.executions.cluster_preflight.lines import Line, Standing, line_to_dict
 from apps.executions.shadow.standing import why_shadow
 from apps.planner.plain import one_line, visible_lines
 
@@ -47,7 +47,9 @@ class Command(BaseCommand):
                 "cluster": cluster.name,
                 "looked_at": row.looked_at.isoformat() if row.looked_at else None,
             }
-            self.stdout.write(json.dumps({**answer, "shadow": shadow, "lines": row.lines}))
+            self.stdout.write(
+                json.dumps({**answer, "shadow": shadow, "lines": [line_to_dict(line) for line in lines]})
+            )
         else:
             self.stdout.write(visible_lines(as_text(lines, shadow)))
 
