@@ -22,6 +22,7 @@ from apps.executions.other_schedulers.settings import (
     Program,
     Volcano,
     VolcanoJob,
+    read_program,
 )
 from apps.planner.inventory import Node, Pod
 from apps.planner.snapshot import Snapshot
@@ -160,6 +161,19 @@ def test_other_movers_are_found_by_their_programs_and_labels():
         assert words in text
     assert "Karpenter" not in text, "the host of an image is not its program"
     assert "The deployments of the cluster cannot be read." in told("Other movers", unread=("deployments",))
+    hidden = told("Other movers", unread=("cronjobs",))
+    assert "The cronjobs of the cluster cannot be read." in hidden
+    assert hidden.endswith("kubectl apply -f deploy/rbac/trust.yaml")
+
+
+def test_a_descheduler_that_runs_at_times_is_found():
+    template = {"template": {"spec": {"containers": [{"image": "registry/descheduler:v0.34"}]}}}
+    about = {"namespace": "kube-system", "name": "tidy"}
+    found = read_program({"metadata": about, "spec": {"jobTemplate": {"spec": template}}}, "CronJob")
+    assert "The descheduler is there: CronJob kube-system/tidy." in told("Other movers", programs=(found,))
+    rests = {"suspend": True, "jobTemplate": {"spec": template}}
+    found = read_program({"metadata": about, "spec": rests}, "CronJob")
+    assert "is there: suspended CronJob kube-system/tidy." in told("Other movers", programs=(found,))
 
 
 def test_what_else_execution_stands_on_is_told():

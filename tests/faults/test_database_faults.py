@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from apps.executions.models import Execution
-from apps.executions.states import ExecutionState, StepKind
+from apps.executions.states import TERMINAL, ExecutionState, StepKind
 from tests.executions.stage import database_url
 from tests.executions.test_stories import has_sent, is_real_eviction
 from tests.faults.cutting import CuttingDoor
@@ -18,12 +18,20 @@ SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 WHERE datname = current_database() AND usename = 'faulty'
 """
 FULL = """
+CREATE SEQUENCE met_full;
+GRANT USAGE ON SEQUENCE met_full TO faulty;
 CREATE FUNCTION be_full() RETURNS trigger AS $$
-BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END
+BEGIN
+    PERFORM nextval('met_full');
+    RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100';
+END
 $$ LANGUAGE plpgsql;
 CREATE TRIGGER be_full BEFORE INSERT ON executions_stepevent FOR EACH ROW EXECUTE FUNCTION be_full();
 """
-NO_LONGER_FULL = "DROP TRIGGER be_full ON executions_stepevent; DROP FUNCTION be_full();"
+"""A sequence counts also where its transaction fails: it tells that somebody met this."""
+NO_LONGER_FULL = """
+DROP TRIGGER be_full ON executions_stepevent; DROP FUNCTION be_full(); DROP SEQUENCE met_full;
+"""
 
 
 @pytest.fixture
@@ -77,10 +85,10 @@ def test_whatever_the_database_does_each_pod_is_evicted_once(stage, workers_at, 
     workers.keep(execution, lambda: door.cuts >= 3)
 
     owner.execute(FULL)
-    time.sleep(0.5)
-    written = Execution.objects.get(pk=execution.pk).events.count()
+    workers.keep(execution, lambda: owner.execute("SELECT is_called FROM met_full").fetchone()[0])
+    state = Execution.objects.get(pk=execution.pk).state
+    assert state not in TERMINAL, "nothing was left to be done while it was full"
     owner.execute(NO_LONGER_FULL)
-    assert Execution.objects.get(pk=execution.pk).events.count() >= written
 
     lock = threading.Thread(target=_lock_for_a_while, args=(execution.pk, 1.0))
     lock.start()

@@ -25,13 +25,13 @@ from apps.executions.cluster_preflight.steering import Way, find_way, judge_stee
 from apps.executions.cluster_preflight.versions import judge_version
 from apps.executions.cluster_switch import Seen, look_through
 from apps.executions.other_schedulers.settings import OtherSchedulers, Program, read_programs, read_settings
-from apps.kube.errors import Forbidden
-from apps.kube.gateway import DAEMONSETS, DEPLOYMENTS, Gateway
+from apps.kube.errors import Forbidden, NotFound
+from apps.kube.gateway import CRON_JOBS, DAEMONSETS, DEPLOYMENTS, Gateway
 from apps.kube.own_rights import OwnRights
 from apps.planner.snapshot import Snapshot
 from apps.telemetry import queries as telemetry
 
-PROGRAMS = ((DEPLOYMENTS, "Deployment"), (DAEMONSETS, "DaemonSet"))
+PROGRAMS = ((DEPLOYMENTS, "Deployment"), (DAEMONSETS, "DaemonSet"), (CRON_JOBS, "CronJob"))
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,8 @@ def _read_programs(gateway: Gateway) -> tuple[list[Program], list[str]]:
             programs += read_programs(gateway, kind, word)
         except Forbidden:
             unread.append(kind.plural)
+        except NotFound:
+            continue  # not served, so there are none
     return programs, unread
 
 

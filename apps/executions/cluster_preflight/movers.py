@@ -11,6 +11,8 @@ from apps.planner.snapshot import Snapshot
 
 SUBJECT = "Other movers"
 UPGRADE_LABEL = "nvidia.com/gpu-driver-upgrade-state"
+GRANTED_BY = {"cronjobs": "trust.yaml"}
+"""The file that grants reading programs of this kind, where it is not the reader's own."""
 QUIET_UPGRADES = ("", "upgrade-done", "unknown")
 
 
@@ -70,14 +72,16 @@ def judge_movers(
     yield from lines
     hidden = list(unread)
     if hidden:
+        files = sorted({GRANTED_BY.get(one, "reader.yaml") for one in hidden})
         yield Line(
             SUBJECT, Standing.UNKNOWN, f"The {' and '.join(hidden)} of the cluster cannot be read.",
-            "Who else moves pods is not known.", "kubectl apply -f deploy/rbac/reader.yaml",
+            "Who else moves pods is not known.",
+            " ".join(["kubectl apply", *(f"-f deploy/rbac/{file}" for file in files)]),
         )  # fmt: skip
     elif not lines:
         yield Line(
             SUBJECT, Standing.OK, "No program that moves pods or takes nodes away was found.",
-            "One that runs as a CronJob, or that a cloud runs outside of the cluster, is not seen.",
+            "One that a cloud runs outside of the cluster is not seen.",
         )  # fmt: skip
 
 

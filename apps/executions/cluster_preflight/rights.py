@@ -29,7 +29,7 @@ PURPOSES = {
         "That waiting pods ask for less is planned only.",
     ),
     "trust.yaml": (
-        "reading the settings of other schedulers",
+        "reading the settings of other schedulers, and CronJobs",
         "What these do to a workload that loses a pod is not known; their pods are planned only anyway.",
     ),
     "steering.yaml": (

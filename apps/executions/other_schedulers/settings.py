@@ -33,7 +33,7 @@ LOST_POD = ("PodEvicted", "AnyEvent", "*")
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A Deployment (or DaemonSet) as far as it tells what runs in the cluster."""
+    """A Deployment (DaemonSet, CronJob) as far as it tells what runs in the cluster."""
 
     kind: str
     namespace: str
@@ -114,7 +114,8 @@ def read_programs(gateway: Gateway, kind: Kind, word: str) -> list[Program]:
 
 def read_program(raw: Mapping[str, Any], word: str) -> Program:
     metadata = child(raw, "metadata")
-    containers = entries(child(raw, "spec", "template", "spec"), "containers")
+    spec = child(raw, "spec", "jobTemplate", "spec") or child(raw, "spec")  # the former of a CronJob
+    containers = entries(child(spec, "template", "spec"), "containers")
     arguments = [
         clean(part, 1000)
         for container in containers
@@ -122,7 +123,7 @@ def read_program(raw: Mapping[str, Any], word: str) -> Program:
         for part in _lines(container.get(key))
     ]
     return Program(
-        word,
+        f"suspended {word}" if child(raw, "spec").get("suspend") is True else word,
         clean(metadata.get("namespace"), 253),
         clean(metadata.get("name"), 253),
         tuple(clean(container.get("image"), 500) for container in containers),
