@@ -51,10 +51,18 @@ def test_a_try_that_is_refused_again_and_again_is_one_line():
     assert (begun.whose, begun.text) == ("", "by planner")
 
 
-def test_a_step_is_named_as_people_write_it():
-    step = Step(pk=8, kind=StepKind.RECONFIGURE_MIG, move=0, target="node mig-04")
+@pytest.mark.parametrize(
+    ("kind", "move", "whose"),
+    [
+        (StepKind.RECONFIGURE_MIG, 0, "Reconfigure MIG, node n-1"),
+        (StepKind.CORDON_NODE, 0, "Cordon node, node n-1"),
+        (StepKind.HOLD_TARGET, 3, "Move 3, hold target"),
+    ],
+)
+def test_a_step_is_named_as_people_write_it(kind, move, whose):
+    step = Step(pk=8, kind=kind, move=move, target="node n-1")
     (line,) = list_events([StepEvent(step=step, at=START, state="issued", message="cut as planned")])
-    assert line.whose == "Reconfigure MIG, node mig-04"
+    assert line.whose == whose
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,9 @@ def test_a_plan_foresees_work_and_a_restart_of_each_pod_and_at_most_a_day_of_wha
     saved = foresee(plan_of_one_move(), before(lora(checkpointed_at=T0 - 600)))
     assert saved.lost == pytest.approx(2 * 647 / HOUR, abs=0.001)
     assert saved.won is None
+    cut = plan_of_one_move(unlocked=("ml/train",), unlocked_gpus=0)
+    wants = replace(waiting(), requests={"nvidia.com/mig-3g.40gb": 1})
+    assert foresee(cut, before(lora(), wants)).won == pytest.approx(24 * 3 / 7, abs=0.001)
 
 
 @pytest.mark.parametrize(

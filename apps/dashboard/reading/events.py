@@ -75,5 +75,5 @@ def _whose(event: StepEvent) -> str:
     step = event.step
     if step is None:
         return ""
-    kind = step.get_kind_display()
-    return f"Move {step.move}, {kind[:1].lower()}{kind[1:]}" if step.move else f"{kind}, {step.target}"
+    kind = step.get_kind_display().lower().replace("mig", "MIG")
+    return f"Move {step.move}, {kind}" if step.move else f"{kind[:1].upper()}{kind[1:]}, {step.target}"

@@ -32,8 +32,15 @@ def foresee(plan: Plan, before: Snapshot) -> Foreseen:
         gpus_of(pod) * (lost_seconds(before, pod) + restart_seconds(pod))
         for pod in leaving_pods(plan, before)
     )
-    won = plan.unlocked_gpus * WINDOW_SECONDS / HOUR if plan.unlocked else None
+    gpus = plan.unlocked_gpus or _gpus_unlocked(plan, before)
+    won = round(gpus * WINDOW_SECONDS / HOUR, 3) if plan.unlocked else None
     return Foreseen(round(lost / HOUR, 3), won)
+
+
+def _gpus_unlocked(plan: Plan, before: Snapshot) -> float:
+    """For a plan of MIG layouts, which counts pods: the parts of GPUs that those ask for."""
+    named = set(plan.unlocked)
+    return sum(gpus_of(pod) for pod in before.pods.values() if pod.key in named and pod.is_pending)
 
 
 def leaving_pods(plan: Plan, before: Snapshot) -> list[Pod]:
