@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from django.db.models import Q, QuerySet
@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 from apps.accounts.queries import clusters_visible_to, may
 from apps.accounts.rights import Action
 from apps.alerts.models import Alert
-from apps.alerts.rules import ClusterFacts, ExecutionFacts, StepFacts
+from apps.alerts.rules import ClusterFacts, ExecutionFacts, ExtenderFacts, StepFacts
 from apps.clusters.models import Cluster
 from apps.clusters.queries import active_clusters
 from apps.executions.console_standing import known_of
@@ -19,6 +19,9 @@ from apps.executions.models import ClusterPreflight, Execution, Step
 from apps.executions.queries import open_executions
 from apps.executions.states import StepKind
 from apps.executions.steering_forms import Form, form_of
+from apps.placing.models import ExtenderBeat
+from apps.placing.queries import placement_policy_of
+from apps.placing.states import WhenStale
 
 if TYPE_CHECKING:
     from apps.accounts.queries import Person
@@ -46,6 +49,8 @@ def read_facts() -> Iterator[tuple[Cluster, ClusterFacts]]:
         by_cluster.setdefault(one.plan.cluster_id, []).append(one)
     watched = set(active_clusters().values_list("pk", flat=True))
     preflights = {row.cluster_id: row for row in ClusterPreflight.objects.all()}
+    # One that no scheduler has asked yet keeps nobody waiting.
+    beats = {row.cluster_id: row for row in ExtenderBeat.objects.exclude(asked_at=None)}
     found = Cluster.objects.defer("credential").filter(pk__in=watched | set(by_cluster))
     for cluster in found:
         is_watched = cluster.pk in watched
@@ -57,7 +62,20 @@ def read_facts() -> Iterator[tuple[Cluster, ClusterFacts]]:
         known = known_of(cluster)
         other = known.holder if is_watched else ""
         safe = (known.safe_reason, known.safe_since) if known.safe_since else None
-        yield cluster, ClusterFacts(is_watched, heard, mine, steering, looked_at, other, safe)
+        beat = beats.get(cluster.pk)
+        extender = _extender(cluster, beat) if beat else None
+        yield cluster, ClusterFacts(is_watched, heard, mine, steering, looked_at, other, safe, extender)
+
+
+def _extender(cluster: Cluster, beat: ExtenderBeat) -> ExtenderFacts:
+    policy, age = placement_policy_of(cluster), beat.picture_age_seconds
+    return ExtenderFacts(
+        beat_at=beat.beat_at,
+        fresh_at=beat.started_at if age is None else beat.beat_at - timedelta(seconds=age),
+        stale_after=timedelta(seconds=policy.stale_after_seconds),
+        is_ignorable=policy.is_ignorable,
+        abstains=policy.when_stale == WhenStale.ABSTAIN,
+    )
 
 
 def _steering(row: ClusterPreflight) -> tuple[str, str]:

@@ -48,6 +48,20 @@ class ExecutionFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class ExtenderFacts:
+    """Of a scheduler extender that a scheduler has asked. fresh_at: as of when it knew the cluster at its
+    last sign of life, or when it started where it had read nothing yet. stale_after: age from which it does
+    not judge by that. is_ignorable: the scheduler goes on alone where a call fails; abstains: it lets every node
+    pass by an old picture."""
+
+    beat_at: datetime
+    fresh_at: datetime
+    stale_after: timedelta
+    is_ignorable: bool
+    abstains: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterFacts:
     """is_watched: there is an API server that the watcher should hear from. steering: standing and words of
     the preflight's line about steering; looked_at: when it was found. other_console: which one has the
@@ -60,6 +74,7 @@ class ClusterFacts:
     looked_at: datetime | None = None
     other_console: str = ""
     safe_mode: tuple[str, datetime] | None = None
+    extender: ExtenderFacts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +86,8 @@ class Limits:
     mig: timedelta = timedelta(minutes=10)
     watch: timedelta = timedelta(seconds=120)
     visit: timedelta = timedelta(seconds=60)
+    extender: timedelta = timedelta(seconds=60)
+    extender_given_up: timedelta = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +116,8 @@ def due_on_cluster(facts: ClusterFacts, now: datetime, limits: Limits) -> Iterat
             Kind.STEERING_AWAY, "steering", words,
             "See the cluster's preflight: it says what to install or mend.", facts.looked_at or now,
         )  # fmt: skip
+    if facts.is_watched and facts.extender:
+        yield from _due_of_extender(facts.extender, now, limits)
     if facts.safe_mode:
         words, since = facts.safe_mode
         yield Due(
@@ -113,6 +132,25 @@ def due_on_cluster(facts: ClusterFacts, now: datetime, limits: Limits) -> Iterat
         )  # fmt: skip
     for execution in facts.executions:
         yield from _due_of_execution(execution, now, limits)
+
+
+def _due_of_extender(one: ExtenderFacts, now: datetime, limits: Limits) -> Iterator[Due]:
+    """What has been silent for days was taken away."""
+    silent, old = now - one.beat_at, one.beat_at - one.fresh_at
+    alone = "The scheduler places pods with accelerators without it."
+    told = alone if one.is_ignorable else "Pods with accelerators wait meanwhile, since it is not ignorable."
+    if limits.extender < silent <= limits.extender_given_up:
+        yield Due(
+            Kind.EXTENDER_AWAY, "extender", f"The scheduler extender has fallen silent. {told}",
+            "Is `manage.py serve_extender` running for this cluster? See its log; or take it out of the "
+            "scheduler's configuration.", one.beat_at,
+        )  # fmt: skip
+    elif silent <= limits.extender and old > one.stale_after + limits.extender:
+        told = "It lets every node pass meanwhile." if one.abstains else told
+        yield Due(
+            Kind.EXTENDER_AWAY, "extender", f"The scheduler extender sees the cluster no more. {told}",
+            "Its /healthz says why; look at its log and at the cluster's API server.", one.fresh_at,
+        )  # fmt: skip
 
 
 def _due_of_execution(one: ExecutionFacts, now: datetime, limits: Limits) -> Iterator[Due]:

@@ -15,6 +15,7 @@ class Kind(models.TextChoices):
     REPLACEMENT_PENDING = "replacement-pending", "A replacement is Pending for over 5 min"
     MIG_PENDING = "mig-pending", "A MIG change takes over 10 min"
     WATCH_OLD = "watch-old", "The cluster was not heard from for over 120 s"
+    EXTENDER_AWAY = "extender-away", "The scheduler extender does not answer"
     OTHER_CONSOLE = "other-console", "Another console has the cluster"
     STEERING_AWAY = "steering-away", "Replacements cannot be steered"
 

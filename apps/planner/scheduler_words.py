@@ -10,14 +10,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from apps.planner.fitting import Reason, reason_of
-from apps.planner.inventory import Pod
+from apps.planner.inventory import Gang, Pod
 from apps.planner.movability import DEFAULT_SCHEDULER
 from apps.planner.plain import one_line
 from apps.planner.resources import counts_devices
 
+MOST_SAID = 2000
 HEAD = re.compile(r"^(\d+)/(\d+) nodes are available: ?(.*)$", re.DOTALL)
 AFTERWARDS = re.compile(r"[.,]? ?(?:no new claims to deallocate|preemption: ).*$", re.DOTALL)
 PREEMPTION = re.compile(r"preemption: (.*)$", re.DOTALL)
@@ -176,7 +177,15 @@ def compare(said: Saying, first: Mapping[str, int], nodes: int, fits: int) -> st
     )
 
 
-def saying_of(pods: tuple[Pod, ...]) -> Saying:
-    """Of the first of its pods about which anything was said."""
+def saying_of(pods: tuple[Pod, ...], gang: Gang | None = None) -> Saying:
+    """Of the first of its pods about which anything was said; after it what the scheduler wrote into the
+    gang's own object (KAI: "OverLimit: ...") and did not say of the pod too."""
     told = next((pod for pod in pods if pod.unschedulable_message), pods[0])
-    return read_saying(told.scheduler, told.unschedulable_message)
+    saying = read_saying(told.scheduler, told.unschedulable_message)
+    own = [
+        one_line(f"{reason}: {message}" if reason and message else reason or message)
+        for reason, message in (gang.refusals if gang else ())
+        if not message or message not in told.unschedulable_message
+    ]
+    whole = "; ".join(filter(None, (saying.message, *dict.fromkeys(own))))
+    return replace(saying, message=whole[:MOST_SAID]) if own else saying

@@ -159,7 +159,7 @@ def _explain(
     refused: Refused | None,
 ) -> WaitingWorkload:
     pod = max(pods, key=lambda one: rooms.demand(one).gpus)
-    saying = saying_of(pods)
+    saying = saying_of(pods, snapshot.gangs.get(pod.gang))
     told = never or refused or _refuse_request(snapshot, pods)
     why = (told.code, told.sentence) if told else say_why(snapshot, rooms, fitting, key, pods, verdict)
     return WaitingWorkload(

@@ -12,6 +12,7 @@ from apps.alerts.models import Alert, ChainCheck
 from apps.alerts.services import look
 from apps.audit.models import AuditEntry
 from apps.clusters.models import Cluster
+from apps.placing.models import ExtenderBeat
 from tests.plans.situations import person
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -35,6 +36,20 @@ def test_a_silent_cluster_is_told_once_and_cleared(silent):
         "alert.raised",
         "alert.cleared",
     ]
+
+
+def test_an_extender_that_a_scheduler_asked_and_that_is_silent_is_told_and_one_never_asked_is_not(silent):
+    now = timezone.now()
+    Cluster.objects.update(watched_at=now)
+    beat = ExtenderBeat.objects.create(
+        cluster=silent, beat_at=now - timedelta(minutes=5), started_at=now - timedelta(days=1)
+    )
+    look()
+    assert not Alert.objects.exists()
+    beat.asked_at, beat.picture_age_seconds = beat.beat_at, 1.0
+    beat.save()
+    look()
+    assert [(one.kind, one.cluster) for one in Alert.objects.all()] == [("extender-away", silent)]
 
 
 def test_two_looks_at_once_raise_it_once(silent):

@@ -5,7 +5,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from apps.alerts.models import Alert
-from apps.alerts.rules import SWITCHES, ClusterFacts, ExecutionFacts, Limits, StepFacts, due_on_cluster
+from apps.alerts.rules import (
+    SWITCHES,
+    ClusterFacts,
+    ExecutionFacts,
+    ExtenderFacts,
+    Limits,
+    StepFacts,
+    due_on_cluster,
+)
 from apps.executions.pausing import CAUSES_OF_BANS
 from apps.executions.states import StepKind, StepState
 from apps.plans.policies import FREEZE, OTHER_CONSOLE, OUTSIDE, SAFE_MODE
@@ -40,6 +48,30 @@ def landing(*, gates=True, sent=(), **seen):
 
 def test_nothing_is_due_on_an_ordinary_day():
     assert due_of(steps=[evicted(30), landing()]) == []
+
+
+@pytest.mark.parametrize(
+    ("beat", "fresh", "facts", "words"),
+    [
+        (60, 60, {}, ""),
+        (61, 61, {}, "has fallen silent. Pods with accelerators wait"),
+        (
+            61,
+            61,
+            {"is_ignorable": True},
+            "has fallen silent. The scheduler places pods with accelerators without",
+        ),
+        (8 * 86_400, 8 * 86_400, {}, ""),
+        (3, 93, {}, ""),
+        (3, 94, {}, "sees the cluster no more. Pods with accelerators wait"),
+        (3, 94, {"abstains": True}, "sees the cluster no more. It lets every node pass"),
+    ],
+)
+def test_an_extender_that_falls_silent_or_blind_is_told_with_what_it_means(beat, fresh, facts, words):
+    usual = {"is_ignorable": False, "abstains": False, "stale_after": timedelta(seconds=30)}
+    extender = ExtenderFacts(beat_at=ago(beat), fresh_at=ago(fresh), **(usual | facts))
+    found = list(due_on_cluster(ClusterFacts(True, ago(1), extender=extender), NOW, Limits()))
+    assert [words in one.what for one in found] == [True] * bool(words)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,9 @@ from collections import Counter
 
 import pytest
 
-from apps.planner.scheduler_words import compare, read_saying
+from apps.planner.inventory import Gang
+from apps.planner.scheduler_words import compare, read_saying, saying_of
+from tests.drawing import waiting
 
 LONG = (
     "0/6 nodes are available: 1 node(s) had untolerated taint {a.b/c: d, e}, 2 Insufficient cpu, "
@@ -54,3 +56,15 @@ def test_where_both_differ_the_reason_is_said(scheduler, message, first, nodes, 
 def test_where_both_agree_nothing_is_said():
     said = read_saying("default-scheduler", "0/2 nodes are available: 2 Insufficient nvidia.com/gpu.")
     assert compare(said, {"gpu": 2}, 2, 0) == ""
+
+
+def test_what_kai_writes_into_the_gangs_own_object_is_told_too():
+    over = ("NonPreemptibleOverQuota", "queue ml has 8 GPUs of its quota of 8")
+    gang = Gang("ml/train", 2, refusals=(over, ("Unschedulable", "no room on 3 nodes")))
+    pods = waiting("ml/train", gpus=8, count=2, scheduler="kai-scheduler")
+    assert saying_of(pods, gang).message == (
+        "NonPreemptibleOverQuota: queue ml has 8 GPUs of its quota of 8; Unschedulable: no room on 3 nodes"
+    )
+    said = waiting("ml/one", gpus=8, unschedulable_message="no room on 3 nodes", scheduler="kai-scheduler")
+    assert saying_of(said, gang).message.startswith("no room on 3 nodes; NonPreemptibleOverQuota: queue")
+    assert saying_of(said, gang).message.count("no room") == 1
