@@ -51,8 +51,8 @@ class ExecutionFacts:
 class ExtenderFacts:
     """Of a scheduler extender that a scheduler has asked. fresh_at: as of when it knew the cluster at its
     last sign of life, or when it started where it had read nothing yet. stale_after: age from which it does
-    not judge by that. is_ignorable: the scheduler goes on alone where a call fails; abstains: it lets every node
-    pass by an old picture."""
+    not judge by that. is_ignorable: the scheduler goes on alone where a call fails. abstains: every node
+    passes by an old picture."""
 
     beat_at: datetime
     fresh_at: datetime
