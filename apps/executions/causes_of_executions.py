@@ -30,7 +30,7 @@ OF_EXECUTIONS = (
     ),
     Cause(
         "kill-switch",
-        "The kill switch is on",
+        "The kill switch stopped it",
         "Somebody stopped all changes on this cluster. It does not go on by itself, not even after the "
         "switch is off.",
         "Ask whoever threw it (page Policies). Once it is off, resume or cancel.",

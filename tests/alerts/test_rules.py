@@ -127,7 +127,7 @@ def test_a_silent_watch_and_steering_that_is_away():
     ("cause", "title"),
     [
         ("failures-in-row", "The same step failed several times in a row"),
-        ("kill-switch", "The kill switch is on"),
+        ("kill-switch", "The kill switch stopped it"),
         ("", "Executions are stopped by the kill switch"),
     ],
 )

@@ -75,6 +75,7 @@ def test_a_step_is_named_as_people_write_it(kind, move, whose):
             "paused by freeze window until 06:00 (night)",
             "paused by freeze window until 06:00 (night)",
         ),
+        ("paused", "Paused by the kill switch (ada: stop).", "Paused by the kill switch (ada: stop)."),
         ("cancelling", "by ada", "being cancelled by ada"),
         ("rolling_back", "by ada", "being rolled back by ada"),
         ("running", "ada: resumed", "ada: resumed"),

@@ -3,12 +3,15 @@
 import csv
 import io
 import time
+from dataclasses import replace
 
 import pytest
 
 from apps.dashboard.reading.what_if import read_ask, say_shape
+from apps.dashboard.reading.what_if_changes import draw_effect, say_effect
 from apps.planner.inventory import LinkClass
 from apps.planner.whatif import Shape
+from apps.planner.whatif_effect import Effect, Standing
 from tests.dashboard.conftest import log_in, make_picture
 from tests.dashboard.pictures import Board
 from tests.dashboard.pictures_mig import mig_board
@@ -20,6 +23,15 @@ PAGE = "/clusters/gpu-east-1/what-if/"
 
 def ask(**told: str):
     return read_ask(told)
+
+
+def test_a_search_that_was_cut_short_claims_no_difference():
+    side = Standing(1, 8, 8, 1, 0, (), {"8": 1}, 1, 1, 8, "nvlink", 0, 0)
+    late = Effect(side, replace(side, starts=("ml/a",)), new_starts=("ml/a",), was_late=True)
+    assert say_effect(late) == "What could start was not found out in time; more might than is told."
+    (starts,) = [line for line in draw_effect(late) if line.name == "Workloads that could start now"]
+    assert (starts.before, starts.after, starts.better) == ("at least 0 of 1", "at least 1 of 1", None)
+    assert "1 workload more could start now: ml/a." in say_effect(replace(late, was_late=False))
 
 
 def test_a_question_is_read_from_the_address():

@@ -66,7 +66,7 @@ def list_events(events: Iterable[StepEvent]) -> list[EventLine]:
 def _told_with_its_state(text: str, state: str) -> str:
     """ "paused by ada" where the message is "by ada"; "paused: ada: the network" where it gives a reason."""
     word = _WISHES.get(state, "")
-    if not word or text.startswith(word):
+    if not word or text.lower().startswith(word):
         return text
     return f"{word} {text}" if text.startswith("by ") else f"{word}: {text}"
 

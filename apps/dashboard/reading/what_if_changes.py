@@ -78,7 +78,9 @@ def draw_effect(effect: Effect) -> tuple[Line, ...]:
     return (
         Line("Nodes", f"{one.nodes:,}", f"{two.nodes:,}"),
         Line("GPUs, idle of all", _idle(one), _idle(two)),
-        _line("Workloads that could start now", one, two, lambda side: len(side.starts), _starts),
+        _line("Workloads that could start now", one, two, lambda side: len(side.starts), _starts)
+        if not effect.was_late
+        else Line("Workloads that could start now", f"at least {_starts(one)}", f"at least {_starts(two)}"),
         _line(
             "Held back by quota", one, two, lambda side: -side.held_back, lambda side: f"{side.held_back:,}"
         ),
@@ -93,12 +95,15 @@ def draw_effect(effect: Effect) -> tuple[Line, ...]:
 
 
 def say_effect(effect: Effect) -> str:
-    """ "2 more of the 5 workloads that wait could start: a and b."; what is lost is said too."""
+    """ "2 more of the 5 workloads that wait could start: a and b."; what is lost is said too. A search that was cut
+    short proves neither: whom it did not come to may start on both sides."""
     parts = []
-    if effect.new_starts:
+    if effect.was_late:
+        parts.append("What could start was not found out in time; more might than is told.")
+    elif effect.new_starts:
         number = plural(len(effect.new_starts), "workload")
         parts.append(f"{number} more could start now: {_named(effect.new_starts)}.")
-    if effect.lost_starts:
+    if effect.lost_starts and not effect.was_late:
         parts.append(f"{_named(effect.lost_starts)} could no longer start.")
     if effect.new_waiting:
         pods = plural(len(effect.new_waiting), "workload")
