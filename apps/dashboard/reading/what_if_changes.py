@@ -95,8 +95,8 @@ def draw_effect(effect: Effect) -> tuple[Line, ...]:
 
 
 def say_effect(effect: Effect) -> str:
-    """ "2 more of the 5 workloads that wait could start: a and b."; what is lost is said too. A search that was cut
-    short proves neither: whom it did not come to may start on both sides."""
+    """ "2 more of the 5 workloads that wait could start: a and b."; what is lost is said too. A search
+    that was cut short proves neither: whom it did not come to may start on both sides."""
     parts = []
     if effect.was_late:
         parts.append("What could start was not found out in time; more might than is told.")
