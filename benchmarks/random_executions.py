@@ -212,8 +212,8 @@ def run_lane(options: argparse.Namespace) -> int:
 
     call_command("migrate", verbosity=0, stdout=sys.stderr)
     from benchmarks.random_lane import Lane
-    from tests.executions.nursery import open_nursery
     from tests.executions.stage import steering_webhook
+    from tests.nursery import nursery_for
 
     last = options.first + options.executions - 1
     with tempfile.TemporaryDirectory() as folder, steering_webhook(Path(folder)) as webhook:
@@ -222,16 +222,15 @@ def run_lane(options: argparse.Namespace) -> int:
 
         settings.STEERING_URL = webhook.environment["STEERING_URL"]
         settings.STEERING_CA_FILE = webhook.environment["STEERING_CA_FILE"]
-        with open_nursery({**os.environ, **webhook.environment}) as nursery:
-            lane = Lane(options.seed, nursery, Path(folder))
-            for group in range(options.first // PER_CLUSTER, last // PER_CLUSTER + 1):
-                if group % options.lanes != options.lane:
-                    continue
-                wanted = range(group * PER_CLUSTER, min(last + 1, (group + 1) * PER_CLUSTER))
-                try:
-                    lane.run_cluster(group, wanted, print_line)
-                except Exception:
-                    print_line(Result(wanted[0], "", "", "crashed", violations=[traceback.format_exc()]))
+        lane = Lane(options.seed, nursery_for({**os.environ, **webhook.environment}), Path(folder))
+        for group in range(options.first // PER_CLUSTER, last // PER_CLUSTER + 1):
+            if group % options.lanes != options.lane:
+                continue
+            wanted = range(group * PER_CLUSTER, min(last + 1, (group + 1) * PER_CLUSTER))
+            try:
+                lane.run_cluster(group, wanted, print_line)
+            except Exception:
+                print_line(Result(wanted[0], "", "", "crashed", violations=[traceback.format_exc()]))
     return 0
 
 

@@ -48,10 +48,11 @@ from benchmarks.random_executions import (
 )
 from benchmarks.random_worlds import Trouble, draw_cluster
 from tests.cluster_fixtures import _answers, _start_simulated, wait_until
-from tests.executions.nursery import Nursery, Worker
+from tests.executions.crashing import fork_worker
 from tests.executions.stage import Stage
 from tests.faults.invariants import find_violations
 from tests.faults.records import gather
+from tests.nursery import Nursery, Worker
 
 WAITING = (ExecutionState.PAUSED, ExecutionState.NEEDS_HUMAN)
 MOST_CLUSTERS = 12
@@ -245,7 +246,7 @@ class Run:
         if state in TERMINAL or (state in WAITING and self.workers):
             return
         if len(self.workers) < self.most and (not self.workers or self.draw.random() < 0.3):
-            self.workers.append(self.nursery.fork(self.execution.pk))
+            self.workers.append(fork_worker(self.nursery, self.execution.pk))
 
     def _kill_one(self) -> None:
         if self.workers:
@@ -258,14 +259,14 @@ class Run:
         if not self.workers:
             return
         sleeper = self.workers.pop(self.draw.randrange(len(self.workers)))
-        sleeper.send(signal.SIGSTOP)
+        sleeper.send_signal(signal.SIGSTOP)
         try:
             limit = time.monotonic() + settings.EXECUTION_LEASE_SECONDS + 1
             while time.monotonic() < limit:
                 self._keep_workers()
                 time.sleep(0.1)
         finally:
-            sleeper.send(signal.SIGCONT)
+            sleeper.send_signal(signal.SIGCONT)
         self.workers.append(sleeper)
         self.result.sleeps += 1
 
@@ -344,7 +345,7 @@ class Run:
             if state in TERMINAL or (state in WAITING and not self.workers):
                 return
             if not self.workers:
-                self.workers.append(self.nursery.fork(self.execution.pk))
+                self.workers.append(fork_worker(self.nursery, self.execution.pk))
             time.sleep(0.05)
 
     def _clear_the_way(self) -> None:

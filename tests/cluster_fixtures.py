@@ -2,7 +2,8 @@
 
 `api_server`         a bare simulated API server over real HTTPS: no controllers, seed it as you like
 `simulated_cluster`  a factory: `simulated_cluster(scene="...", time_scale=10)` starts
-                     `manage.py simulate_cluster` and gives its url and kubeconfig once it answers
+                     `manage.py simulate_cluster` and gives its url and kubeconfig once it answers; a process
+                     of its own, forked from one that has loaded it (`tests/nursery.py`)
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import os
 import signal
 import ssl
 import subprocess
-import sys
 import threading
 import time
 import urllib.error
@@ -27,9 +27,9 @@ import pytest
 
 from apps.kube.kubeconfig import Credentials, read_kubeconfig
 from apps.kube.kubernetes_gateway import KubernetesGateway
-from console.embedded import die_with_parent, free_port
+from console.embedded import free_port
+from tests.nursery import Worker, nursery_for
 
-ROOT = Path(__file__).parents[1]
 READY_SECONDS = 60
 SCRIPT_AGENT = "test-script"
 
@@ -142,7 +142,7 @@ class SimulatedCluster:
     url: str
     kubeconfig_path: Path
     log: Path
-    process: subprocess.Popen[bytes] = field(repr=False)
+    process: Worker = field(repr=False)
 
     @property
     def kubeconfig(self) -> str:
@@ -190,15 +190,11 @@ def simulated_cluster(tmp_path: Path) -> Iterator[Callable[..., SimulatedCluster
 def _start_simulated(folder: Path, options: dict[str, Any]) -> SimulatedCluster:
     port = options.pop("port", None) or free_port()
     kubeconfig, log = folder / "kubeconfig", folder / "log"
-    command = [sys.executable, "manage.py", "simulate_cluster", "--port", str(port)]
-    command += ["--kubeconfig", str(kubeconfig)]
+    command = ["simulate_cluster", "--port", str(port), "--kubeconfig", str(kubeconfig)]
     for name, value in options.items():
         command += [f"--{name.replace('_', '-')}", str(value)]
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "console.settings.test"}
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdout=output, stderr=output, preexec_fn=die_with_parent
-        )
+    process = nursery_for(environment).fork(*command, log=log)
     return SimulatedCluster(f"https://127.0.0.1:{port}", kubeconfig, log, process)
 
 

@@ -23,8 +23,8 @@ import psycopg
 
 from apps.executions.models import Execution
 from apps.executions.states import TERMINAL
-from tests.executions.nursery import Worker, open_nursery
 from tests.executions.stage import ROOT, database_url
+from tests.nursery import Nursery, Worker, nursery_for
 
 GATE = 4711
 INSTALL = f"""
@@ -68,6 +68,11 @@ def reconcile(execution: Execution, environment: dict[str, str], database: str =
     )
 
 
+def fork_worker(nursery: Nursery, execution_id: int) -> Worker:
+    """The same, from a process that has loaded the console."""
+    return nursery.fork("reconcile", "--execution", str(execution_id), "--until-idle")
+
+
 @contextmanager
 def held_at(wanted: str, seconds: float = 60) -> Iterator[Callable[[Callable[[], object]], None]]:
     """Let writers pass up to one boundary. What is given to the yielded function happens when that is
@@ -103,11 +108,10 @@ class Killer:
         """Kill once at every boundary that was not met before, until the execution has ended."""
         deadline = time.monotonic() + seconds
         address = database_url()
-        environment = {**SETTINGS, **self.environment, "DATABASE_URL": address}
+        nursery = nursery_for({**os.environ, **SETTINGS, **self.environment, "DATABASE_URL": address})
         with (
             psycopg.connect(address, autocommit=True) as gate,
             psycopg.connect(address) as table,
-            open_nursery(environment) as nursery,
         ):
             gate.execute(INSTALL)
             gate.execute("SELECT pg_advisory_lock(%s)", [GATE])
@@ -116,7 +120,7 @@ class Killer:
                 while not self._has_ended():
                     assert time.monotonic() < deadline, f"killed so far: {self.kills}"
                     workers = [worker for worker in workers if worker.poll() is None]
-                    workers = workers or [nursery.fork(self.execution_id)]
+                    workers = workers or [fork_worker(nursery, self.execution_id)]
                     self._watch(gate, table, workers[0])
             finally:
                 gate.execute("SELECT pg_advisory_unlock_all()")

@@ -1,5 +1,6 @@
 """What the tests of faults share: the small scene over HTTP, and workers that are real processes."""
 
+import os
 import time
 
 import pytest
@@ -8,9 +9,9 @@ from apps.executions.models import Execution
 from apps.executions.states import TERMINAL
 from tests.cluster_fixtures import simulated_cluster  # noqa: F401
 from tests.executions.conftest import stage, stage_of, webhook  # noqa: F401
-from tests.executions.crashing import SETTINGS
-from tests.executions.nursery import open_nursery
+from tests.executions.crashing import SETTINGS, fork_worker
 from tests.executions.stage import database_url
+from tests.nursery import nursery_for
 
 
 @pytest.fixture
@@ -32,8 +33,7 @@ class Workers:
     """Keeps one worker on an execution: whenever it has died or ended, the next one is forked."""
 
     def __init__(self, environment):
-        self._context = open_nursery(environment)
-        self._nursery = self._context.__enter__()
+        self._nursery = nursery_for({**os.environ, **environment})
         self.forked = []
 
     @property
@@ -47,7 +47,7 @@ class Workers:
             assert time.monotonic() < deadline, "it did not come so far"
             if not self.alive:
                 self.end_lease(execution)
-                self.forked.append(self._nursery.fork(execution.pk))
+                self.forked.append(fork_worker(self._nursery, execution.pk))
             time.sleep(0.02)
 
     def carry(self, execution, seconds=60):
@@ -63,4 +63,3 @@ class Workers:
         for worker in self.forked:
             worker.kill()
             worker.wait()
-        self._context.__exit__(None, None, None)
