@@ -20,6 +20,7 @@ from apps.executions.flow import is_relaying
 from apps.executions.models import Execution, Step, StepEvent
 from apps.executions.services import wake
 from apps.executions.states import ExecutionState, StepState
+from apps.executions.ways import require_seen
 
 WAITING = (ExecutionState.NEEDS_HUMAN, ExecutionState.PAUSED)
 
@@ -38,8 +39,9 @@ def steps_to_repair(steps: Sequence[Step]) -> list[Step]:
 
 @denials_recorded()
 @transaction.atomic(durable=True)
-def repair_nodes(*, execution_id: int, actor: User, reason: str = "") -> Execution:
-    """Ask for the earlier layout of every node that hangs. The runner does it, guarded as ever.
+def repair_nodes(*, execution_id: int, actor: User, reason: str = "", seen: str = "") -> Execution:
+    """Ask for the earlier layout of every node that hangs. The runner does it, guarded as ever. seen: as of
+    `services.resume`.
 
     Raises Denied, WrongState (nothing waits to be repaired).
     """
@@ -52,6 +54,7 @@ def repair_nodes(*, execution_id: int, actor: User, reason: str = "") -> Executi
     standing = steps_to_repair(rows) if execution.state in WAITING else []
     if not standing:
         raise WrongState(f"execution {execution_id} has no node whose MIG change could be repaired")
+    require_seen(execution, rows, seen)
     now = ledger.database_time()
     why = f": {reason.strip()}" if reason.strip() else ""
     words = f"{actor.get_username()} asked for the earlier layout{why}"

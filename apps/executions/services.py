@@ -19,7 +19,7 @@ from apps.executions import ledger, permission
 from apps.executions.errors import InUse, WrongState
 from apps.executions.models import Claim, Execution, Step
 from apps.executions.states import TERMINAL, ExecutionState, StepState
-from apps.executions.ways import steps_to_settle
+from apps.executions.ways import require_seen, steps_to_settle
 from apps.planner.plan import Plan as PlannerPlan
 from apps.plans import queries as plans
 from apps.plans import services as plan_services
@@ -69,9 +69,10 @@ def pause(*, execution_id: int, actor: User, reason: str) -> Execution:
     return _change(execution_id, actor, ExecutionState.PAUSED, reason)
 
 
-def resume(*, execution_id: int, actor: User, reason: str = "") -> Execution:
-    """Go on after a pause, or after a person has dealt with what an execution stopped at."""
-    return _change(execution_id, actor, ExecutionState.RUNNING, reason or "resumed")
+def resume(*, execution_id: int, actor: User, reason: str = "", seen: str = "") -> Execution:
+    """Go on after a pause, or after a person has dealt with what an execution stopped at. seen: the mark of
+    how it stood when that was decided (`ways.mark_of_standing`)."""
+    return _change(execution_id, actor, ExecutionState.RUNNING, reason or "resumed", seen)
 
 
 def cancel(*, execution_id: int, actor: User, reason: str) -> Execution:
@@ -86,7 +87,7 @@ def roll_back(*, execution_id: int, actor: User, reason: str) -> Execution:
 
 @denials_recorded()
 @transaction.atomic(durable=True)
-def _change(execution_id: int, actor: User, target: ExecutionState, reason: str) -> Execution:
+def _change(execution_id: int, actor: User, target: ExecutionState, reason: str, seen: str = "") -> Execution:
     row = Execution.objects.select_for_update(no_key=True, of=("self",)).select_related("plan__cluster")
     execution = row.filter(pk=execution_id).first()
     if execution is None:
@@ -94,6 +95,7 @@ def _change(execution_id: int, actor: User, target: ExecutionState, reason: str)
     authorize(actor, Action.OPERATE, execution.plan.cluster, subject=execution)
     if target == ExecutionState.RUNNING:
         _require_stopped(execution)
+        require_seen(execution, list(execution.steps.all()), seen)
         permission.require_no_ban(policy_of(execution.plan.cluster))
         execution.outcome = {}
         _look_afresh(execution, STANDING)

@@ -3,11 +3,13 @@ in `causes`; whether the policy holds a resume now is asked by the services."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 
 from django.utils import timezone
 
 from apps.executions.cause import Way
+from apps.executions.errors import WrongState
 from apps.executions.flow import is_unsettled
 from apps.executions.models import Execution, Step
 from apps.executions.states import ALLOWED, TERMINAL, ExecutionState, StepKind, StepState
@@ -35,6 +37,29 @@ def ways_on(execution: Execution, steps: Sequence[Step]) -> tuple[Way, ...]:
     if state in TERMINAL and state != ExecutionState.SUCCEEDED:
         found.append(Way.ANEW if why_not_again(execution.plan) else Way.RESTART)
     return tuple(found)
+
+
+def mark_of_standing(execution: Execution, steps: Sequence[Step]) -> str:
+    """Tells one standing still from another: whoever goes on from one names what was shown."""
+    waiting = sorted(
+        (step.pk, step.state, step.reason, step.observed.get("cause", ""))
+        for step in steps
+        if step.observed.get("needs_person")
+    )
+    facts = (execution.state, execution.cause, execution.state_reason, waiting)
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:12]
+
+
+def require_seen(execution: Execution, steps: Sequence[Step], seen: str) -> None:
+    """Inside the transaction that has locked them. seen: the mark of what was decided on, "" if none was
+    shown. A page of before may speak of another stop, which another person has dealt with since.
+
+    Raises WrongState. What stops and gives back is never asked for it."""
+    if seen and seen != mark_of_standing(execution, steps):
+        raise WrongState(
+            f"execution {execution.pk} does not stand as your page showed it: look at what it says now, then "
+            "decide"
+        )
 
 
 def steps_to_settle(steps: Sequence[Step]) -> list[Step]:

@@ -101,6 +101,39 @@ def test_pause_and_resume_go_through_the_service(operator, running):
     assert running.state == "running"
 
 
+def test_a_stale_tab_cannot_go_on_from_a_stop_that_it_never_showed(operator, running):
+    """In one tab the first stop is dealt with, then another one comes; the second still shows the first."""
+    client, act = log_in(operator), page_of(running)
+    step = running.steps.first()
+    rows = Execution.objects.filter(pk=running.pk)
+
+    def stand_still(reason):
+        step.observed |= {"needs_person": True, "cause": "no-room"}
+        step.reason, step.state = reason, "blocked"
+        step.save()
+        rows.update(state="needs_human", cause="no-room", state_reason=reason)
+
+    def shown():
+        page = client.get(act).content.decode()
+        (seen,) = set(re.findall(r'name="seen" value="(\w+)"', page))
+        return seen
+
+    stand_still("the first")
+    stale = shown()
+    stand_still("the second")
+    page = client.post(f"{act}resume/", {"seen": stale}, follow=True)
+    assert "does not stand as your page showed it" in text_of(page)
+    assert rows.get().state == "needs_human"
+    fresh = shown()
+    assert fresh != stale
+    client.post(f"{act}resume/", {"seen": fresh})
+    assert rows.get().state == "running"
+    page = client.post(f"{act}resume/", {"seen": fresh}, follow=True)
+    assert "so there is nothing to resume" in text_of(page), "pressed twice: told, and nothing is done twice"
+    client.post(f"{act}cancel/", {"seen": stale, "reason": "no"})
+    assert rows.get().state == "cancelling", "what stops is never held up"
+
+
 def test_the_pause_of_a_freeze_can_be_made_a_lasting_one(operator, running):
     client = log_in(operator)
     Execution.objects.filter(pk=running.pk).update(state="paused", is_frozen=True)

@@ -13,7 +13,7 @@ from apps.executions.models import Claim, Execution, Step
 from apps.executions.repairing import repair_nodes
 from apps.executions.settling import settle_by_hand
 from apps.executions.states import ALLOWED, TERMINAL, ExecutionState, StepKind, StepState
-from apps.executions.ways import ways_on
+from apps.executions.ways import mark_of_standing, ways_on
 from tests.plans.situations import approve, make_cluster, person, proposed
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -201,3 +201,19 @@ def test_of_people_who_decide_at_once_one_gets_it(execution, operator, state, pr
     won = [answer for answer in answers if answer.startswith("=")]
     assert len(answers) == len(pressed)
     assert len(won) == (0 if (state, pressed[0]) == ("running", "start again") else 1), answers
+
+
+@pytest.mark.parametrize(("decision", "decide"), [("settle", settle_by_hand), ("repair", repair_nodes)])
+def test_nobody_settles_or_repairs_what_his_page_did_not_show(execution, operator, decision, decide):
+    stand_at(execution, "needs_human")
+    execution.refresh_from_db()
+    stale = mark_of_standing(execution, [])
+    step = prepare(execution, decision)
+    facts = {"execution_id": execution.pk, "actor": operator, "reason": "because"}
+    with pytest.raises(WrongState, match="does not stand as your page showed it"):
+        decide(**facts, seen=stale)
+    step.refresh_from_db()
+    assert step.observed["needs_person"]
+    decide(**facts, seen=mark_of_standing(execution, [step]))
+    step.refresh_from_db()
+    assert not step.observed["needs_person"]

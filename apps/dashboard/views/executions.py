@@ -48,11 +48,13 @@ from apps.executions.permission import ban_now
 from apps.executions.repairing import repair_nodes, steps_to_repair
 from apps.executions.settling import settle_by_hand
 from apps.executions.states import ALLOWED, TERMINAL, ExecutionState, StepState
-from apps.executions.ways import steps_to_settle, ways_on
+from apps.executions.ways import mark_of_standing, steps_to_settle, ways_on
 from apps.plans import queries as plans
 
 LIST_LIVE_ON = f"sse:execution throttle:1s, {MISSED}, every 30s"
 PAGE_LIVE_ON = f"sse:execution throttle:1s, sse:policy throttle:1s, {MISSED}, every 5s"
+GOES_ON = ("resume", "repair", "settle")
+"""Told how it stood when the page was drawn; what stops or gives back is never held up by that."""
 LIST_LENGTH, EVENTS_SHOWN, EVENTS_READ = 100, 200, 2000
 
 
@@ -115,8 +117,10 @@ def _actions(row: Execution, steps: Sequence[Step]) -> dict[str, Any]:
     can_resume = Way.RESUME in ways
     ban = ban_now(row.plan.cluster) if can_resume else None
     to_repair = [step.params["node"] for step in steps_to_repair(steps)]
-    seen = (row.state, row.is_frozen, ban.sentence if ban else "", ways, stopping, to_repair)
+    mark = mark_of_standing(row, steps)
+    seen = (row.state, row.is_frozen, ban.sentence if ban else "", ways, stopping, to_repair, mark)
     return {
+        "standing_mark": mark,
         "actions_key": key_of(*seen),
         "stopping": stopping,
         "ban": ban,
@@ -184,7 +188,10 @@ def act(request: HttpRequest, cluster: str, number: int, verb: str) -> HttpRespo
     service, told = known[verb]
     with refusing(request, errors.ExecutionError):
         require_rate("operating", request.user)
-        service(execution_id=row.pk, actor=person_of(request), reason=request.POST.get("reason", "")[:500])
+        told_by = {"reason": request.POST.get("reason", "")[:500]}
+        if verb in GOES_ON:
+            told_by["seen"] = request.POST.get("seen", "")[:40]
+        service(execution_id=row.pk, actor=person_of(request), **told_by)
         tell(request, told)
     return redirect("execution", cluster, number)
 
