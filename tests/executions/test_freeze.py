@@ -115,6 +115,25 @@ def test_the_kill_switch_pauses_and_only_people_go_on(stage):
     assert len(stage.evicted()) == len(plan.moves)
 
 
+def test_under_the_kill_switch_no_kind_of_step_begins_anything_and_each_lands_or_gives_back(
+    cluster, two_plans, running
+):
+    execution = Execution.objects.get()
+    stop_everything(cluster)
+    lease = locks.Lease(execution.pk, execution.fence, 60)
+    context = SimpleNamespace(lease=lease, execution=execution, switch=None, console=None)
+    for number, kind in enumerate(StepKind.values):
+        step = Step.objects.create(execution=execution, position=number, kind=kind, target="x")
+        Execution.objects.update(state=State.RUNNING)
+        with pytest.raises(HeldByPolicy, match="the network burns"):
+            permission.record_intent(context, step, act("any", "x"), during=[State.RUNNING], seconds=9)
+        step.refresh_from_db()
+        assert (step.state, step.attempts, step.observed) == (StepState.PENDING, 0, {}), kind
+        Execution.objects.update(state=State.ROLLING_BACK)
+        permission.record_intent(context, step, act("any", "x"), during=[State.ROLLING_BACK], seconds=9)
+        assert (step.state, step.observed["sent"]) == (StepState.INTENT, ["any"]), kind
+
+
 def test_under_the_kill_switch_a_person_can_still_give_everything_back(stage):
     execution, _ = stage.start()
     carry_until(execution, lambda: has_sent(execution, StepKind.HOLD_TARGET, "create_hold"))
