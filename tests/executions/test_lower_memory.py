@@ -81,6 +81,20 @@ def test_pods_with_the_earlier_request_are_made_anew_where_their_owner_does_not(
     assert look(owner("6"), leaving, sent=["lower"]).verdict == Verdict.WAIT
 
 
+@pytest.mark.parametrize(
+    ("kind", "is_told"), [("Deployment", True), ("StatefulSet", True), ("GPURequest", False)]
+)
+def test_a_pod_that_got_a_node_between_the_look_and_the_patch_is_named(kind, is_told):
+    found = owner("6")
+    if kind == "GPURequest":
+        found = {"kind": kind, "metadata": found["metadata"], "spec": {"gpuMem": 6}}
+    stated = {"owner_kind": kind, "renews": kind == "StatefulSet"}
+    after = look(found, pod(on="gpu-1"), sent=["lower"], **stated)
+    assert after.verdict == Verdict.DONE
+    assert ("Pod web-0 got a node right before, with the earlier request" in after.reason) == is_told
+    assert "right before" not in look(found, pod(1, on="gpu-1"), sent=["lower"], **stated).reason
+
+
 def test_after_a_crash_it_is_sent_again_only_where_it_did_not_arrive():
     assert look(owner(), pod(), sent=["lower"]).effect == "lower"
     assert look(owner("6"), sent=["lower"]).verdict == Verdict.DONE

@@ -101,6 +101,8 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
 def _decide_renewing(step: Step, facts: Facts) -> Decision:
     """Pods that wait with the earlier request, where their owner makes none anew while they do."""
     params, told = step.params, f"{step.params['owner']} asks for {step.params['after_mib']:,} MiB"
+    if params["owner_kind"] != GPU_REQUEST:
+        told += _tell_caught(facts, params)
     if not params["renews"]:
         by_itself = "" if params["owner_kind"] == GPU_REQUEST else "; it makes its waiting pods anew"
         return done(f"{told}{by_itself}")
@@ -111,6 +113,14 @@ def _decide_renewing(step: Step, facts: Facts) -> Decision:
         what = f"{params['namespace']}/{name(staying[0])}"
         return act("renew", f"evict {what}, which waits with the earlier request", pod=staying[0])
     return wait("the pods with the earlier request are ending") if leaving else done(told)
+
+
+def _tell_caught(facts: Facts, params: Json) -> str:
+    """No guard of the API covers both objects: a pod may get a node between the look and the patch."""
+    caught = [name(pod) for pod in facts.pods if uid(pod) in params["pods"] and node_of(pod)]
+    if not caught:
+        return ""
+    return f". Pod {min(caught)} got a node right before, with the earlier request: its owner restarts it"
 
 
 def decide_undo(step: Step, facts: Facts) -> Decision:

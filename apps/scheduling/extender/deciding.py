@@ -22,7 +22,7 @@ from apps.scheduling.extender.judging import TAKES, Judge, Judged
 from apps.scheduling.extender.options import Options, WhenStale
 from apps.scheduling.extender.picture import Ints, Picture
 from apps.scheduling.extender.policies import POLICIES
-from apps.scheduling.extender.preempting import choose_victims
+from apps.scheduling.extender.preempting import ROUGHER, choose_victims
 from apps.scheduling.extender.rules import UNKNOWN_NODE, Refusal
 from apps.scheduling.extender.scores import scores_of
 from apps.scheduling.extender.verdicts import MOST_TOP, RecentVerdicts, TopNode, Verdict, VerdictSink
@@ -142,6 +142,12 @@ class Extender:
         self._begin(pod, now)
         kept, spare = who_keeps(self.holds, pod, now), self.options.spare_drifted
         accepted, refused = choose_victims(self.picture, pod, victims, kept, spare_drifted=spare)
+        # One node more for each member that has none: with fewer, whoever gives way would do so in vain.
+        places = len(accepted) + sum(why == ROUGHER for why in refused.values())
+        in_vain = self._ask_gang_without(pod, places, kept) if accepted else ""
+        if in_vain:
+            refused |= dict.fromkeys(accepted, in_vain)
+            accepted = {}
         verdict = self._verdict("preempt", pod, now, age, len(victims))
         self.sink.keep(replace(verdict, fitting=len(accepted), refused=dict(Counter(refused.values()))))
         return accepted
@@ -202,6 +208,14 @@ class Extender:
             return ""
         has_room = not need.missing and self._gang_room.has_room(self._judge, need.waiting, kept)
         return gangs.why_not(need, pod.gang, has_room)
+
+    def _ask_gang_without(self, pod: Pod, places: int, kept: Mapping[str, str]) -> str:
+        """Why its gang could not start even if it and others of it took these places; "" where it could."""
+        need = gangs.need_of(self.picture, pod)
+        if need is None:
+            return ""
+        homeless = 0 if need.missing else gangs.count_homeless(self._judge, need.waiting[1:], kept)
+        return gangs.why_not(need, pod.gang, homeless < places)
 
     def _sort(
         self, names: list[str], known: list[str], codes: Ints, refused: Mapping[str, Refusal | None]

@@ -103,11 +103,25 @@ class GangRoom:
 def find_places(judge: Judge, pods: Sequence[Pod], kept: Mapping[str, str]) -> list[tuple[Pod, str]] | None:
     """A node for each, the largest first (of equals those with fewer nodes to choose from), each on the
     tightest that takes it; None where there is none for some. Nothing is changed."""
+    found, left = _lay_out(judge, pods, kept, is_whole=True)
+    return None if left else found
+
+
+def count_homeless(judge: Judge, pods: Sequence[Pod], kept: Mapping[str, str]) -> int:
+    """How many of them find no node while the others take theirs."""
+    return _lay_out(judge, pods, kept, is_whole=False)[1]
+
+
+def _lay_out(
+    judge: Judge, pods: Sequence[Pod], kept: Mapping[str, str], *, is_whole: bool
+) -> tuple[list[tuple[Pod, str]], int]:
+    """Who goes where, and how many have no place. is_whole: end with the first of them."""
     picture = judge.picture
     groups = [(group, _rows_taking(judge, group[0], kept)) for group in _by_shape(picture, pods)]
     groups.sort(key=lambda one: (-demand_of(one[0][0], picture.gpu_names).gpu_milli, len(one[1])))
     trial: dict[int, Room] = {}
     found: list[tuple[Pod, str]] = []
+    homeless = 0
     for left, rows in groups:
         demand = demand_of(left[0], picture.gpu_names)
         for row in _tightest_first(picture, rows, trial):
@@ -120,9 +134,10 @@ def find_places(judge: Judge, pods: Sequence[Pod], kept: Mapping[str, str]) -> l
                 found.append((left.pop(0), picture.names[row]))
             if not left:
                 break
-        if left:
-            return None
-    return found
+        homeless += len(left)
+        if homeless and is_whole:
+            break
+    return found, homeless
 
 
 def _by_shape(picture: Picture, pods: Sequence[Pod]) -> list[list[Pod]]:

@@ -19,6 +19,8 @@ from apps.scheduling.extender.picture import Picture
 from apps.scheduling.extender.rules import refuse
 from apps.scheduling.extender.wire import Victims
 
+ROUGHER = "a disruption budget or a gang would be broken there, and not elsewhere"
+
 
 def choose_victims(
     picture: Picture,
@@ -43,7 +45,7 @@ def choose_victims(
     if gentle:
         for name in [name for name in accepted if name not in gentle]:
             del accepted[name]
-            refused[name] = "a disruption budget or a gang would be broken there, and not elsewhere"
+            refused[name] = ROUGHER
     return accepted, refused
 
 

@@ -14,7 +14,7 @@ from apps.scheduling.extender.deciding import Extender, Filtered, StalePicture
 from apps.scheduling.extender.holds import Hold, KeptHolds
 from apps.scheduling.extender.options import Options, WhenStale
 from apps.scheduling.extender.picture import Picture
-from apps.scheduling.extender.wire import BindingCall
+from apps.scheduling.extender.wire import BindingCall, Victims
 from tests.drawing import cluster, waiting
 
 
@@ -321,3 +321,19 @@ def test_members_of_a_gang_that_tolerate_different_taints_are_each_asked_about(t
         assert extender(drawn).filter(pod, ["a1", "a2"]).fitting
     drawn = cluster("a1 ........\n a2 ........", members, nodes={"a1": taint, "a2": taint})
     assert not any(extender(drawn).filter(pod, ["a1", "a2"]).fitting for pod in members)
+
+
+@pytest.mark.parametrize(
+    ("rooms", "offered", "is_let"),
+    [("a1 ........\n a2 aaaaaaaa\n a3 bbbbbbbb", ["a2", "a3"], True),
+     ("a1 ........\n a2 aaaaaaaa\n a3 bbbbbbbb", ["a2"], False),
+     ("a1 ........\n a2 ........\n a3 bbbbbbbb", ["a3"], True)],
+)  # fmt: skip
+def test_nobody_gives_way_to_a_gang_that_could_not_start_even_then(rooms, offered, is_let):
+    gang = waiting("ml/train", gpus=8, count=3, priority=9)
+    victims = {name: Victims((f"uid-{name}-{'ab'[name == 'a3']}",)) for name in offered}
+    asked = extender(cluster(rooms, gang))
+    assert bool(asked.preempt(gang[0], victims)) == is_let
+    short = cluster(rooms, gang[:2])
+    short = replace(short, gangs={"ml/train": replace(short.gangs["ml/train"], min_members=3)})
+    assert not extender(short).preempt(gang[0], victims)
