@@ -104,7 +104,8 @@ def room_for(snapshot: Snapshot, shape: Shape, *, max_moves: int, deadline: Dead
         running = {uid: pod for uid, pod in snapshot.pods.items() if not pod.is_pending}
         asked = replace(asked, pods=running)
         return plan_mig(asked.with_pods(pods), max_moves=max_moves, deadline=deadline)
-    return plan_unlock(asked.with_pods(pods), workload=key, max_moves=max_moves, deadline=deadline)
+    plan = plan_unlock(asked.with_pods(pods), workload=key, max_moves=max_moves, deadline=deadline)
+    return _without_mark(plan, shape)
 
 
 def pod_of(snapshot: Snapshot, shape: Shape) -> Pod:
@@ -152,6 +153,17 @@ def _pods_of(snapshot: Snapshot, shape: Shape) -> tuple[Pod, ...]:
         return (sample,)
     gang = f"{NAMESPACE}/{NAME}"
     return tuple(replace(sample, uid=f"what-if-{at}", name=f"{NAME}-{at}", gang=gang) for at in range(number))
+
+
+def _without_mark(plan: Plan, shape: Shape) -> Plan:
+    """No node has the mark: people never set that label, so it is told what they asked for."""
+    if not any(MARK in one.reason for one in plan.refused):
+        return plan
+    model = f" of the model {shape.model}" if shape.model else ""
+    memory = f" with {shape.memory_mib:,} MiB each" if shape.memory_mib else ""
+    said = f"No node has GPUs{model}{memory}."
+    refused = tuple(replace(one, reason=said) if MARK in one.reason else one for one in plan.refused)
+    return replace(plan, refused=refused, sentence=said if MARK in plan.sentence else plan.sentence)
 
 
 def _marked(snapshot: Snapshot, wish: Wish) -> Mapping[str, Node]:

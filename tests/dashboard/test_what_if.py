@@ -34,6 +34,17 @@ def test_a_search_that_was_cut_short_claims_no_difference():
     assert "1 workload more could start now: ml/a." in say_effect(replace(late, was_late=False))
 
 
+def test_pods_of_a_removed_node_that_could_start_elsewhere_are_no_gain():
+    side = Standing(2, 16, 8, 1, 0, (), {"8": 1}, 1, 1, 8, "nvlink", 0, 0)
+    moved = replace(side, waiting=2, starts=("ml/a",))
+    effect = Effect(side, moved, new_starts=("ml/a",), new_waiting=("ml/a",))
+    assert say_effect(effect) == (
+        "1 workload of the removed nodes would wait again: ml/a; 1 of them could start elsewhere at once."
+    )
+    (starts,) = [line for line in draw_effect(effect) if line.name == "Workloads that could start now"]
+    assert (starts.after, starts.better) == ("1 of 2", None)
+
+
 def test_a_question_is_read_from_the_address():
     found = ask(
         gpus="4", count="3", link="nvlink", model="A100", memory_mib="60000", cpu="500m", host_memory_mib="64"

@@ -182,6 +182,8 @@ def test_the_moves_that_would_make_room_are_those_of_the_planner():
     plan = room_for(fixed, Shape(gpus=8, model="H100"), max_moves=5, deadline=never)
     assert not plan.moves
     assert not plan.unlocked
+    (refusal,) = room_for(fixed, Shape(gpus=8, model="B200"), max_moves=5, deadline=never).refused
+    assert refusal.reason == "No node has GPUs of the model B200."
     gang = room_for(seen, Shape(gpus=4, count=2), max_moves=5, deadline=never)
     assert gang.unlocked == ("what-if/what-if",)
 

@@ -74,11 +74,11 @@ class Line:
 
 
 def draw_effect(effect: Effect) -> tuple[Line, ...]:
-    one, two = effect.before, effect.after
+    one, two, removed = effect.before, effect.after, set(effect.new_waiting)
     return (
         Line("Nodes", f"{one.nodes:,}", f"{two.nodes:,}"),
         Line("GPUs, idle of all", _idle(one), _idle(two)),
-        _line("Workloads that could start now", one, two, lambda side: len(side.starts), _starts)
+        _line("Workloads that could start now", one, two, lambda side: len(set(side.starts) - removed), _starts)
         if not effect.was_late
         else Line("Workloads that could start now", f"at least {_starts(one)}", f"at least {_starts(two)}"),
         _line(
@@ -98,16 +98,18 @@ def say_effect(effect: Effect) -> str:
     """ "2 more of the 5 workloads that wait could start: a and b."; what is lost is said too. A search
     that was cut short proves neither: whom it did not come to may start on both sides."""
     parts = []
+    more = [key for key in effect.new_starts if key not in effect.new_waiting]
     if effect.was_late:
         parts.append("What could start was not found out in time; more might than is told.")
-    elif effect.new_starts:
-        number = plural(len(effect.new_starts), "workload")
-        parts.append(f"{number} more could start now: {_named(effect.new_starts)}.")
+    elif more:
+        parts.append(f"{plural(len(more), 'workload')} more could start now: {_named(more)}.")
     if effect.lost_starts and not effect.was_late:
         parts.append(f"{_named(effect.lost_starts)} could no longer start.")
     if effect.new_waiting:
         pods = plural(len(effect.new_waiting), "workload")
-        parts.append(f"{pods} of the removed nodes would wait again: {_named(effect.new_waiting)}.")
+        again = len(effect.new_starts) - len(more)
+        at_once = f"; {again} of them could start elsewhere at once" if again else ""
+        parts.append(f"{pods} of the removed nodes would wait again: {_named(effect.new_waiting)}{at_once}.")
     return " ".join(parts) or "No other workload of the queue could start than now."
 
 
