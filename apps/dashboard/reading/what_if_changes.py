@@ -73,14 +73,17 @@ class Line:
     better: bool | None = None
 
 
+STARTS = "Workloads that could start now"
+
+
 def draw_effect(effect: Effect) -> tuple[Line, ...]:
     one, two, removed = effect.before, effect.after, set(effect.new_waiting)
     return (
         Line("Nodes", f"{one.nodes:,}", f"{two.nodes:,}"),
         Line("GPUs, idle of all", _idle(one), _idle(two)),
-        _line("Workloads that could start now", one, two, lambda side: len(set(side.starts) - removed), _starts)
+        _line(STARTS, one, two, lambda side: len(set(side.starts) - removed), _starts)
         if not effect.was_late
-        else Line("Workloads that could start now", f"at least {_starts(one)}", f"at least {_starts(two)}"),
+        else Line(STARTS, f"at least {_starts(one)}", f"at least {_starts(two)}"),
         _line(
             "Held back by quota", one, two, lambda side: -side.held_back, lambda side: f"{side.held_back:,}"
         ),
