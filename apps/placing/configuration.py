@@ -19,6 +19,9 @@ from apps.placing.models import PlacementPolicy
 USUAL_RESOURCES = ("nvidia.com/gpu",)
 TIMEOUT = "1s"
 """Our answers take milliseconds; a scheduler that waits longer places nobody meanwhile."""
+BINDING_TIMEOUT = "5s"
+"""A binding waits for the ledger's lock and for the API server. A scheduler that gives it up before it is done
+takes the pod for unbound and looks for another node."""
 KUBECONFIG = "/etc/kubernetes/scheduler.conf"
 """Where kubeadm puts the scheduler's own access; a configuration file without it has none."""
 
@@ -53,7 +56,7 @@ def make_configuration(
         "weight": policy.weight,
         "nodeCacheCapable": True,
         "ignorable": policy.is_ignorable,
-        "httpTimeout": TIMEOUT,
+        "httpTimeout": BINDING_TIMEOUT if policy.binds else TIMEOUT,
         "managedResources": [{"name": name, "ignoredByScheduler": False} for name in resources],
     }
     if policy.binds:

@@ -86,7 +86,9 @@ def test_the_shown_configuration_is_one_that_a_scheduler_reads_and_names_what_is
     assert base64.b64decode(extender["tlsConfig"]["caData"]) == b"PEM"
     plain = make_configuration(placement_policy_of(cluster), "http://127.0.0.1:1/x", ["nvidia.com/gpu"])
     (read,) = parse_scheduler_settings(plain).extenders
-    assert (read.bind_verb, read.takes_names, read.weight, read.timeout_seconds) == ("bind", True, 10, 1.0)
+    assert (read.bind_verb, read.takes_names, read.weight, read.timeout_seconds) == ("bind", True, 10, 5.0)
+    plain = make_configuration(PlacementPolicy(cluster=cluster), "http://127.0.0.1:1/x", ["nvidia.com/gpu"])
+    assert parse_scheduler_settings(plain).extenders[0].timeout_seconds == 1.0
 
 
 def test_the_secret_is_shown_to_admins_alone_and_a_renewed_one_makes_the_old_useless(
