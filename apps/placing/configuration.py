@@ -20,8 +20,8 @@ USUAL_RESOURCES = ("nvidia.com/gpu",)
 TIMEOUT = "1s"
 """Our answers take milliseconds; a scheduler that waits longer places nobody meanwhile."""
 BINDING_TIMEOUT = "5s"
-"""A binding waits for the ledger's lock and for the API server. A scheduler that gives it up before it is done
-takes the pod for unbound and looks for another node."""
+"""A binding waits for the ledger's lock and the API server. A scheduler that gives it up before that takes
+the pod for unbound and looks for another node."""
 KUBECONFIG = "/etc/kubernetes/scheduler.conf"
 """Where kubeadm puts the scheduler's own access; a configuration file without it has none."""
 

@@ -15,6 +15,7 @@ from apps.kube.object_store import KeptObject
 from apps.kube.translate import Translator, build_snapshot
 from apps.kube.trimming import trim_object
 from apps.planner.movability import movability
+from apps.planner.waiting import explain_pending
 from tests.kube.objects import owned, pod
 
 MINE = {"labels": {"scheduling.x-k8s.io/pod-group": "train"}}
@@ -128,6 +129,19 @@ def test_a_pod_whose_move_would_break_its_gang_stays(least, may_move):
 def test_pods_whose_loss_takes_others_along_are_protected(labels, says):
     (only,) = build_snapshot("lab", {PODS: [pod("a", labels=labels)]}, 1.0).pods.values()
     assert [says in sentence for sentence in only.protections] == ([True] if says else [])
+
+
+@pytest.mark.parametrize("kind", ["RayCluster", "PyTorchJob", "StatefulSet", "Job"])
+def test_pods_of_a_group_wait_under_their_owner_and_as_a_gang_only_where_one_was_made_for_them(kind):
+    """Of a LeaderWorkerSet the pods belong to StatefulSets, of a JobSet to Jobs."""
+    waits = {"owner": (kind, "big"), "gpus": 8, "status": {"phase": "Pending"}}
+    alone = [pod(f"w{at}", **waits) for at in range(2)]
+    found = explain_pending(build_snapshot("lab", {PODS: alone}, 1.0))
+    assert [(one.display, one.pod_count, one.gpus_per_pod) for one in found] == [("big", 1, 8)] * 2
+    grouped = [pod(f"w{at}", **waits, **OF_VOLCANO) for at in range(2)]
+    made = [group(VOLCANO_POD_GROUPS, minMember=2)]
+    (gang,) = explain_pending(build_snapshot("lab", {PODS: grouped, VOLCANO_POD_GROUPS: made}, 1.0))
+    assert (gang.key, gang.pod_count, gang.gpus) == ("team-a/train", 2, 16)
 
 
 def test_two_pods_with_one_uid_are_both_there():
