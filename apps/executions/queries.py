@@ -96,10 +96,12 @@ def dry_run_of(version: PlanVersion) -> QuerySet[DryRun]:
 
 
 def versions_without_dry_run() -> QuerySet[PlanVersion]:
-    """Current versions of proposed plans whose evictions nobody has asked the cluster about yet."""
+    """Current versions of proposed plans whose evictions nobody has asked the cluster about yet. In no order:
+    one whose questions kill their worker must not keep all others from being asked."""
     asked = DryRun.objects.values("version_id")
     return (
         PlanVersion.objects.filter(plan__state=PlanState.PROPOSED, number=F("plan__version_number"))
         .exclude(pk__in=asked)
         .select_related("plan__cluster")
+        .order_by("?")
     )

@@ -166,6 +166,22 @@ def test_a_later_pod_of_the_same_workload_counts_and_what_waited_unnamed_does_no
     assert [(one.uid, one.is_unlocked) for one in found.values()] == [("new", True)]
 
 
+def test_pods_that_a_rollout_makes_anew_are_no_gain_beyond_those_that_waited():
+    """One of the workload waited; three that ran are replaced by its owner, and the first ends later."""
+    facts = {"node_name": "node-c", "phase": "Running"}
+    anew = [replace(waiting(uid=f"r{n}"), **facts, started_at=T0 + 100 * n) for n in (1, 2, 3)]
+    first = gained({}, anew[1], anew[2], at=1000)
+    assert list(first) == ["r2"]
+    second = gained(first, *anew, at=1900)
+    assert {uid: one.until - T0 for uid, one in second.items()} == {"r2": 1900}, "it stays the one"
+    third = gained(second, anew[0], anew[2], at=2800)
+    assert sum(one.hours for one in third.values()) == pytest.approx(4 * (1700 + 900) / HOUR)
+    train = replace(waiting(), **facts, started_at=T0 + 50)
+    assert list(gained({}, train, *anew, at=1000)) == ["uid-train"]
+    older = gaining.read_room({"uids": ["uid-train"], "workloads": sorted(ROOM.workloads)})
+    assert len(gaining.with_look({}, older, before(*anew), since=T0, until=T0 + 900)) == 3
+
+
 def test_on_a_freed_node_whoever_came_since_counts_but_not_a_replacement_and_not_who_ran_before():
     came = pod("guest", "node-a", 8, started_at=T0 + 100)
     ran = pod("old", "node-a", 1, started_at=T0 - 100)
