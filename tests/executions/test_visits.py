@@ -6,8 +6,12 @@ from apps.executions import locks, runner, safe_mode
 from apps.executions.cause import Way
 from apps.executions.causes import CAUSES
 from apps.executions.models import Execution, StepEvent
+from apps.executions.queries import versions_without_dry_run
 from apps.executions.states import ExecutionState
+from apps.plans.models import Plan
+from apps.plans.states import PlanState
 from tests.executions.test_decision_table import cluster, execution, operator  # noqa: F401
+from tests.plans.situations import person, proposed
 
 pytestmark = pytest.mark.django_db(transaction=True)
 State = ExecutionState
@@ -91,3 +95,12 @@ def test_safe_mode_counts_no_fences(execution, state, facts, ended):  # noqa: F8
     execution.refresh_from_db()
     assert execution.fence == 7
     assert (execution.state, execution.cause, execution.is_frozen) == ended
+
+
+def test_one_plan_whose_questions_kill_their_worker_does_not_always_come_first(execution):  # noqa: F811
+    """Else nobody would be asked about any later one."""
+    place = execution.plan.cluster
+    other = proposed(place, person("eve", "planner", cluster=place))
+    Plan.objects.update(state=PlanState.PROPOSED)
+    begun = {versions_without_dry_run()[0].plan_id for _ in range(60)}
+    assert begun == {execution.plan_id, other.pk}
