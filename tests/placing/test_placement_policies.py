@@ -13,6 +13,7 @@ from django.utils import timezone
 from apps.accounts.errors import Denied
 from apps.accounts.models import RoleGrant
 from apps.audit.models import AuditEntry
+from apps.clusters.models import Cluster
 from apps.placing import services
 from apps.placing.addresses import is_secret_of, secret_of
 from apps.placing.api import configuration_for
@@ -186,6 +187,16 @@ def test_the_page_shows_the_configuration_and_why_a_pod_is_there_and_takes_an_ed
     seen = client.get(page).content.decode()
     assert "/extender/east/SECRET" in seen
     assert "no GPU topology metadata" in seen
+
+
+def test_a_dump_is_offered_no_configuration_and_nothing_to_press(client, cluster, admin):
+    Cluster.objects.filter(pk=cluster.pk).update(source=Cluster.Source.DUMP)
+    see(cluster, picture())
+    client.force_login(admin)
+    text = client.get("/clusters/east/placement/").content.decode()
+    assert "A dump has no scheduler" in text
+    assert "KubeSchedulerConfiguration" not in text
+    assert "Renew the address" not in text
 
 
 def test_old_verdicts_go_also_where_no_extender_runs_any_more(cluster):

@@ -58,7 +58,7 @@ def placement(request: HttpRequest, cluster: str) -> HttpResponse:
             "proof": proof_standing(place),
             "facts": tell_facts(policy),
             "configuration": configuration_for(place, shows_secret=is_admin),
-            "may_edit": is_admin,
+            "may_edit": is_admin and place.is_live,
             "scorings": Scoring.choices,
             "stales": WhenStale.choices,
             "limits": LIMITS,
