@@ -34,6 +34,7 @@ from apps.planner.wording import (
     free_sentence,
     newly_free,
     preemption_sentence,
+    say_unknown_links,
     unlock_reasons,
     unlock_sentence,
 )
@@ -242,10 +243,8 @@ def _obstacle_of(snapshot: Snapshot, waiting: WaitingWorkload) -> str:
 
 
 def _refuse(board: Board, waiting: WaitingWorkload, max_moves: int, deadline: Deadline) -> Plan:
-    if deadline():
-        reason = LATE
-    else:
-        reason = f"No set of up to {max_moves} moves makes room for it. {waiting.sentence}"
+    links, moves = say_unknown_links(board, waiting), f"No set of up to {max_moves} moves makes room for it."
+    reason = links or (LATE if deadline() else f"{moves} {waiting.sentence}")
     blockers = _blockers(board, waiting)
     return Plan(Goal.UNLOCK, refused=(Refusal(waiting.key, reason), *blockers), sentence=reason)
 

@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from apps.planner.costs import assess_risk, lost_seconds
-from apps.planner.inventory import Pod
+from apps.planner.inventory import LinkClass, Pod
 from apps.planner.naming import family_of
 from apps.planner.ordering import order_moves
 from apps.planner.placement import Board
 from apps.planner.plan import HandOver, Move, Preemption
 from apps.planner.preemption import Sacrifice
+from apps.planner.topology import knows_every_link
 from apps.planner.waiting import WaitingWorkload
 from apps.planner.waiting_words import free_where
 
@@ -171,3 +172,18 @@ def _moving(moves: int) -> str:
 def _list_guests(names: Counter[str]) -> str:
     parts = [f"{number} pods of {name}" if number > 1 else name for name, number in sorted(names.items())]
     return ", ".join(parts)
+
+
+def say_unknown_links(board: Board, waiting: WaitingWorkload) -> str:
+    """Why no room at all is known to do: a member wants tied GPUs, and of no node that has as many and may
+    run it the links are told. "" otherwise."""
+    for pod in (board.snapshot.pods[uid] for uid in waiting.pods):
+        demand = board.final.demand(pod)
+        if demand.gpus < 2 or demand.link in (None, LinkClass.NODE):
+            continue
+        nodes = [board.final.by_node[name].node for name in board.open_nodes(pod)]
+        large = [node for node in nodes if len(node.gpus) >= demand.gpus]
+        if large and not any(knows_every_link(node) for node in large):
+            wanted = f"It wants {demand.gpus} GPUs tied by {demand.link}"
+            return f"{wanted}; no node that has as many tells its links: no GPU topology metadata."
+    return ""

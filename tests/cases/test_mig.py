@@ -67,6 +67,7 @@ def test_a_pause_that_nobody_ends_is_stuck_after_ten_minutes_and_the_repair_is_s
     assert [is_stuck(change, minutes * 60) for minutes in (9, 11)] == [False, True]
     told = answer(wedged)
     assert (told["physical_gpus"], told["schedulable"], told["verdict"]) == (2, 0, "stuck")
+    assert (told["state"], told["config_state"]) == ("stuck", "pending")
     assert "gpu.deploy.* labels back to true" in told["repair"]
 
 

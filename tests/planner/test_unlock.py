@@ -134,8 +134,14 @@ def test_a_wanted_link_decides_which_node_is_cleared():
     assert unlock(cluster(drawing, gang)).moves[0].source == "a1"
     split = cluster(drawing, gang, nodes={"a1": {"topology": links("aabb")}})
     assert {move.source for move in unlock(split).moves} == {"a2"}
-    blind = cluster(drawing, gang, nodes={name: {"topology": None} for name in ("a1", "a2", "a3", "a4")})
-    assert unlock(blind).unlocked == ()
+    names, missing = (
+        ("a1", "a2", "a3", "a4"),
+        "no node that has as many tells its links: no GPU topology metadata.",
+    )
+    blind = unlock(cluster(drawing, gang, nodes={name: {"topology": None} for name in names}))
+    assert (blind.unlocked, blind.sentence) == ((), f"It wants 4 GPUs tied by nvlink; {missing}")
+    apart = {name: {"topology": links("aabb")} for name in names[:3]} | {"a4": {"topology": None}}
+    assert missing not in unlock(cluster(drawing, gang, nodes=apart)).sentence
 
 
 def test_only_the_pods_on_the_right_gpus_have_to_go_for_a_linked_pair():
