@@ -198,10 +198,8 @@ class _Replay:
             return "not known, because even all known ends make no room for it: it takes moves"
         first = "those before it take the room that is free now, and " if one.reason_code == "fits" else ""
         where = "the node" if len(reach) == 1 else f"the {len(reach)} nodes"
-        return (
-            f"not known, because {first}the end of {unknown} of the {count(len(holding), 'pod')} on {where} "
-            "that it may use is not known"
-        )
+        of = "the one pod" if len(holding) == 1 else f"{unknown} of the {count(len(holding), 'pod')}"
+        return f"not known, because {first}the end of {of} on {where} that it may use is not known"
 
     def _may_use(self, pod: Pod, name: str) -> bool:
         return not self.fitting.static_reasons(pod, self.snapshot.nodes[name])

@@ -281,7 +281,9 @@ def test_each_line_has_its_place_its_start_and_the_schedulers_own_words(viewer, 
     assert "Place: no place: it can never run here." in page
     assert "Place: priority 5, " in page
     assert f"default-scheduler: {said} The snapshot counts the same." in page
-    assert "Start: not known, because of 1 pod on the node" in page
+    assert (
+        "Start: not known, because the end of the one pod on the node that it may use is not known." in page
+    )
 
 
 def test_the_order_and_the_choice_stand_in_the_address_and_go_into_the_files(viewer, cluster):
