@@ -319,7 +319,7 @@ def test_waits_over_time_are_drawn_per_queue_and_shape(viewer, cluster):
         }
         Stay.objects.create(**of, pod_uid=f"u{number}", asked_at=asked, placed_at=placed)
     response = client.get(f"{QUEUE}waits/?range=1h")
-    assert "10 pods with devices got a node in the last 1h" in text_of(response)
+    assert "10 pods with devices got a node in the last 1 h" in text_of(response)
     assert "10 of 2 workloads 0 5 min 9 min" in text_of(response)
     drawing = response.content.decode().partition('<svg class="chart waits"')[2]
     assert "queue &lt;blue&gt;, 8 GPUs, over time" in drawing
