@@ -264,7 +264,7 @@ def test_what_waits_comes_with_its_reason(caller, east, problem):
     assert found["expected_start"]["placed_at"] is None
     assert found["links"]["what_if"] == "/clusters/east/what-if/?workload=ml%2Fllama"
     assert ada.client.get(found["links"]["verdicts"]).json()["count"] == 0
-    assert found["expected_start"]["words"].startswith("not known, because of ")
+    assert found["expected_start"]["words"].startswith("not known, because the end of ")
 
 
 def test_another_expected_start_makes_another_tag(caller, east, monkeypatch):
