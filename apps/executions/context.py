@@ -19,6 +19,7 @@ from apps.executions.deadlines import traces_end
 from apps.executions.leased_gateway import LeasedGateway
 from apps.executions.locks import Lease
 from apps.executions.models import Execution, Step
+from apps.executions.proving.scheduler_lease import SchedulerSight
 from apps.executions.states import StepKind
 
 
@@ -35,7 +36,7 @@ class Place:
 @dataclass(frozen=True)
 class Context:
     """switch, console: the cluster's own kill switch and whose Lease it is, looked at before each new effect;
-    None: nobody looks."""
+    None: nobody looks. scheduler: which one leads; None: nobody looks, so nothing relies on it."""
 
     gateway: LeasedGateway
     lease: Lease
@@ -45,6 +46,7 @@ class Context:
     place: Place
     switch: SwitchSight | None = None
     console: ConsoleSight | None = None
+    scheduler: SchedulerSight | None = None
 
     @property
     def mark(self) -> str:

@@ -1,4 +1,5 @@
-"""A paper hold: an unbound pod of ours whose nomination keeps room on a node (docs/execution.md).
+"""A hold: room that is kept on a node, by an unbound pod of ours that is nominated there (a paper hold), or
+by the cluster's extender where its scheduler is proved to obey (docs/execution.md).
 
 Used by the step that makes it and by the eviction that relies on it. Looks and decides; the single
 effects are sent by `send_hold_effect`.
@@ -12,7 +13,8 @@ from typing import Any
 from apps.executions import names
 from apps.executions.context import Context
 from apps.executions.decisions import Decision, act, stop, wait
-from apps.executions.models import Step
+from apps.executions.kept_rooms import RoomFacts, close_room, look_at_kept_room, open_room
+from apps.executions.models import KeptRoom, Step
 from apps.executions.objects import console_namespace, hold_class, hold_pod, nomination
 from apps.executions.sightings import is_leaving, label, node_of, nominated, uid
 from apps.kube.errors import AlreadyExists
@@ -25,13 +27,15 @@ Json = dict[str, Any]
 class HoldFacts:
     """owned: what our label says on what is this execution's.
     has_namespace, has_class: what a hold needs first; looked for only while there is no hold.
-    strange_class: why a priority class of that name is not the one that a hold needs, "" if it is."""
+    strange_class: why a priority class of that name is not the one that a hold needs, "" if it is.
+    room: what the extender keeps instead."""
 
     hold: Json | None
     owned: str
     has_namespace: bool = True
     has_class: bool = True
     strange_class: str = ""
+    room: RoomFacts = RoomFacts()
 
     @property
     def is_ours(self) -> bool:
@@ -40,13 +44,13 @@ class HoldFacts:
 
 def look_at_hold(context: Context, params: Json) -> HoldFacts:
     gateway, space = context.gateway, context.place.namespace
-    hold = gateway.get_object(PODS, params["hold"], namespace=space)
-    if hold is not None:
-        return HoldFacts(hold, context.owned)
+    hold, room = gateway.get_object(PODS, params["hold"], namespace=space), look_at_kept_room(context, params)
+    if hold is not None or room.is_confirmed:
+        return HoldFacts(hold, context.owned, room=room)
     has_namespace = gateway.get_object(NAMESPACES, space) is not None
     ranked = gateway.get_object(PRIORITY_CLASSES, names.priority_class_name(params["priority"]))
     strange = what_is_strange(ranked, params["priority"]) if ranked is not None else ""
-    return HoldFacts(None, context.owned, has_namespace, ranked is not None, strange)
+    return HoldFacts(None, context.owned, has_namespace, ranked is not None, strange, room)
 
 
 def what_is_strange(ranked: Json, priority: int) -> str:
@@ -56,6 +60,14 @@ def what_is_strange(ranked: Json, priority: int) -> str:
         return ""
     name = ranked["metadata"]["name"]
     return f"Priority class {name} has value {found[0]} and preemption {found[1]}, not {priority} and Never."
+
+
+def own_hold(context: Context, params: Json) -> Json | None:
+    """The paper hold of a move whose target no taint keeps."""
+    if params.get("taint"):
+        return None
+    hold = context.gateway.get_object(PODS, params["hold"], namespace=context.place.namespace)
+    return hold if hold is not None and label(hold, names.OWNED) == context.owned else None
 
 
 def why_still_kept(hold: Json | None) -> str:
@@ -72,19 +84,13 @@ def tell_strange_hold(params: Json) -> str:
 
 def repair_hold(facts: HoldFacts, params: Json) -> Decision | None:
     """The next effect towards a confirmed hold; None once it is confirmed."""
-    hold, target = facts.hold, params["target"]
+    hold, target, room = facts.hold, params["target"], facts.room
+    if room.is_confirmed:
+        return None
+    if room.is_open:
+        return _decide_open_room(room, params)
     if hold is None:
-        if not facts.has_namespace:
-            return act("create_namespace", "make the console's own namespace")
-        if not facts.has_class:
-            return act("create_class", f"make the priority class for holds of rank {params['priority']}")
-        if facts.strange_class:
-            return stop(
-                facts.strange_class,
-                "Delete that priority class (holds alone use it), then resume.",
-                cause="hold-taken",
-            )
-        return act("create_hold", f"make the pod that holds room for {params['pod']}")
+        return _decide_without(facts, params)
     if not facts.is_ours or node_of(hold):
         return stop(
             f"Pod {params['hold']} in the console's namespace is not the paper hold that belongs there.",
@@ -96,6 +102,36 @@ def repair_hold(facts: HoldFacts, params: Json) -> Decision | None:
     if nominated(hold) != target:
         return act("nominate_hold", f"keep room for {params['pod']} on {target}", hold=hold)
     return None
+
+
+def _decide_without(facts: HoldFacts, params: Json) -> Decision:
+    if facts.room.may_begin:
+        return act("keep_room", f"the extender keeps room for {params['pod']} on {params['target']}")
+    if not facts.has_namespace:
+        return act("create_namespace", "make the console's own namespace")
+    if not facts.has_class:
+        return act("create_class", f"make the priority class for holds of rank {params['priority']}")
+    if facts.strange_class:
+        return stop(
+            facts.strange_class,
+            "Delete that priority class (holds alone use it), then resume.",
+            cause="hold-taken",
+        )
+    return act("create_hold", f"make the pod that holds room for {params['pod']}")
+
+
+def _decide_open_room(room: RoomFacts, params: Json) -> Decision:
+    if room.is_new and not room.against:
+        return wait(f"the extender has not said yet that it keeps room for {params['pod']}")
+    why = room.against or "the extender does not say that it keeps this room"
+    return act("close_room", f"{why}: the hold goes on paper", room=room.row)
+
+
+def give_over(hold: Json | None, room: KeptRoom | None, words: str) -> Decision | None:
+    """What still keeps room that somebody has by now, or nobody needs; None where nothing does."""
+    if hold is not None and not is_leaving(hold):
+        return act("delete_hold", words, hold=hold)
+    return act("close_room", words, room=room) if room is not None else None
 
 
 def send_hold_effect(context: Context, step: Step, decision: Decision) -> bool:
@@ -110,6 +146,12 @@ def send_hold_effect(context: Context, step: Step, decision: Decision) -> bool:
             marks = {"owned": context.owned, "deadline": context.traces_deadline}
             body = hold_pod(params, step_id=step.pk, namespace=space, **marks)
             gateway.create_object(PODS, body, namespace=space)
+        elif decision.effect == "keep_room":
+            open_room(context, step)
+        elif decision.effect == "close_room":
+            close_room(context.lease, decision.arguments["room"], context.now)
+        elif decision.effect == "delete_hold":
+            delete_hold(context, decision.arguments["hold"])
         elif decision.effect == "nominate_hold":
             patch = nomination(decision.arguments["hold"], params["target"])
             gateway.patch_object(PODS, params["hold"], patch, namespace=space, subresource="status")

@@ -1,4 +1,5 @@
-"""Nodes that executions keep for somebody, as the cluster's scheduler extender is to honour them. Reads rows.
+"""Nodes and rooms that executions keep for somebody, as the cluster's scheduler extender is to honour them.
+Reads rows.
 
 Beside the paper holds and taints in the cluster, which hold where no extender is asked: a node to be handed
 over is kept from the start of its execution on, also from pods that tolerate its taint or outrank a paper
@@ -9,10 +10,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
 
-from apps.executions.models import Step
-from apps.executions.states import FINISHED, ExecutionState, StepKind
+from django.conf import settings
+
+from apps.executions.models import KeptRoom, Step
+from apps.executions.states import FINISHED, TERMINAL, ExecutionState, StepKind
 
 KEEPING = (
     ExecutionState.RUNNING,
@@ -35,6 +39,40 @@ class KeptNode:
     owners: frozenset[str]
     until: datetime | None
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoomToKeep:
+    """Room on a node for one pod that a workload is about to make. body: a paper hold's, with our uid and its
+    nomination, as it would stand in the cluster. owner: uid of the workload. until: nobody lands it later."""
+
+    room_id: int
+    node: str
+    owner: str
+    body: dict[str, Any]
+    until: datetime | None
+    reason: str
+
+
+def rooms_kept_in(cluster_id: int) -> list[RoomToKeep]:
+    rows = KeptRoom.objects.filter(execution__plan__cluster_id=cluster_id, closed_at=None)
+    found = rows.exclude(execution__state__in=TERMINAL).select_related("execution").order_by("pk")
+    return [_room(row) for row in found]
+
+
+def _room(row: KeptRoom) -> RoomToKeep:
+    deadline = row.execution.deadline_at
+    more = timedelta(seconds=settings.EXECUTION_REPLACEMENT_SECONDS)
+    metadata = {**row.body["metadata"], "uid": f"room-{row.pk}"}
+    body = {**row.body, "metadata": metadata, "status": {"nominatedNodeName": row.node}}
+    return RoomToKeep(
+        row.pk,
+        row.node,
+        row.owner_uid,
+        body,
+        deadline + more if deadline else None,
+        f"kept for {row.pod} by execution {row.execution_id}",
+    )
 
 
 def nodes_kept_in(cluster_id: int) -> list[KeptNode]:

@@ -9,6 +9,7 @@ from apps.executions.gpu_hours.models import GpuHours as GpuHours
 from apps.executions.models_of_clusters import ApiRequestCount as ApiRequestCount
 from apps.executions.models_of_clusters import ClusterHoldings as ClusterHoldings
 from apps.executions.models_of_clusters import ClusterRelease as ClusterRelease
+from apps.executions.models_of_proofs import KeptRoom as KeptRoom
 from apps.executions.models_of_proofs import SchedulerProof as SchedulerProof
 from apps.executions.safety_models import ClusterSafety as ClusterSafety
 from apps.executions.safety_models import Console as Console

@@ -40,3 +40,26 @@ class SchedulerProof(models.Model):
                 fields=["cluster"], condition=Q(ended_at=None), name="one_open_proof_per_cluster"
             )
         ]
+
+
+class KeptRoom(models.Model):
+    """Room on a target that the cluster's extender keeps for one move's replacement, instead of a paper hold.
+
+    `name`: of the paper hold that it stands for. `body`: that hold's own, as the extender reads it.
+    `requests`: what it keeps, in the planner's units. `closed_at`: it is kept no longer.
+    """
+
+    execution = models.ForeignKey("executions.Execution", on_delete=models.CASCADE, related_name="kept_rooms")
+    move = models.PositiveIntegerField()
+    name = models.CharField(max_length=120)
+    node = models.CharField(max_length=253)
+    node_uid = models.CharField(max_length=64)
+    owner_uid = models.CharField(max_length=64)
+    pod = models.CharField(max_length=320)
+    requests = models.JSONField()
+    body = models.JSONField()
+    made_at = models.DateTimeField()
+    closed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["execution", "move"], name="one_room_per_move")]

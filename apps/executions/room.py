@@ -12,6 +12,7 @@ from typing import Any
 from apps.executions.context import Context
 from apps.executions.decisions import Decision, stop
 from apps.executions.flow import is_finished
+from apps.executions.kept_rooms import requests_of_others
 from apps.executions.models import Step
 from apps.executions.objects import Json
 from apps.executions.sightings import is_cordoned_by, name, nominated, uid
@@ -130,7 +131,7 @@ def _why_no_room(
         wanted,
         node_uid=params["target_uid"],
         pods_wanted=len(moves),
-        promised=away,
+        promised=[*away, *requests_of_others(params["target_uid"], holds)],
     )
 
 

@@ -161,7 +161,8 @@ def _turn(lease: locks.Lease, execution: Execution, sight: Sight) -> bool:
         return True
     sight.follow(steps)
     door = LeasedGateway(sight.gateway, lease, sight.view)
-    context = Context(door, lease, execution, steps, now, read_place(), sight.switch, sight.console)
+    sights = (sight.switch, sight.console, sight.scheduler)
+    context = Context(door, lease, execution, steps, now, read_place(), *sights)
     turns: dict[str, Callable[[Context], bool]] = {
         State.RUNNING: _run,
         State.PAUSED: stand,

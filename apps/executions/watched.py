@@ -15,6 +15,7 @@ from apps.clusters.models import Cluster
 from apps.executions.cluster_switch import SwitchSight
 from apps.executions.console_lease import ConsoleSight
 from apps.executions.models import Step
+from apps.executions.proving.scheduler_lease import SchedulerSight
 from apps.kube.gateway import (
     BUDGETS,
     DEPLOYMENTS,
@@ -70,6 +71,7 @@ class Sight:
     interests: Interests
     switch: SwitchSight
     console: ConsoleSight
+    scheduler: SchedulerSight
 
     def follow(self, steps: Sequence[Step]) -> None:
         self.interests.add_steps(steps)
@@ -94,4 +96,4 @@ def open_sight(cluster: Cluster, gateway: KubernetesGateway) -> Sight:
         gateway, kinds=(*FOLLOWED, *BY_NAMESPACE), namespaced=BY_NAMESPACE, wakes=interests.are_met_by
     )
     switch, console = SwitchSight(gateway, view.wake), ConsoleSight(cluster, gateway)
-    return Sight(gateway, view, interests, switch, console)
+    return Sight(gateway, view, interests, switch, console, SchedulerSight(gateway))

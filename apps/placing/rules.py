@@ -15,7 +15,7 @@ LIMITS: dict[str, tuple[int, int]] = {
     "gang_seconds": (5, 600),
 }
 """Lowest and highest value."""
-SWITCHES = ("is_ignorable", "binds", "preempts", "spares_drifted")
+SWITCHES = ("is_ignorable", "binds", "preempts", "spares_drifted", "keeps_rooms")
 CHOICES: dict[str, list[str]] = {"scoring": Scoring.values, "when_stale": WhenStale.values}
 FIELDS = (*CHOICES, *LIMITS, *SWITCHES)
 

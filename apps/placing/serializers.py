@@ -33,6 +33,9 @@ class PlacementWishesSerializer(StrictSerializer):
     reserved_mib = _whole("reserved_mib", "MiB of each GPU's memory that are never given out in shares")
     gang_seconds = _whole("gang_seconds", "how long room is kept for the rest of a gang that has begun")
     spares_drifted = Truth(default=True, help_text="GPU pods keep off nodes that show less than they did")
+    keeps_rooms = Truth(
+        default=False, help_text="executions make no paper holds where the scheduler is proved to obey"
+    )
 
 
 class ExtenderStandingSerializer(serializers.Serializer):
@@ -55,7 +58,15 @@ class PlacementPolicySerializer(serializers.ModelSerializer):
             "cluster",
             "version",
             *("scoring", "weight", "when_stale", "stale_after_seconds", "is_ignorable", "binds", "preempts"),
-            *("reserved_mib", "gang_seconds", "spares_drifted", "changed_at", "changed_by", "extender"),
+            *(
+                "reserved_mib",
+                "gang_seconds",
+                "spares_drifted",
+                "keeps_rooms",
+                "changed_at",
+                "changed_by",
+                "extender",
+            ),
         ]
         read_only_fields = fields
 

@@ -14,7 +14,8 @@ from apps.clusters.mig_manager import digest_of
 from apps.executions import holds, mig_naming, mig_restoring, names, objects
 from apps.executions.decisions import Verdict
 from apps.executions.holds import HoldFacts
-from apps.executions.models import Steering
+from apps.executions.kept_rooms import RoomFacts
+from apps.executions.models import KeptRoom, Steering
 from apps.executions.names import CHECKPOINT, CHECKPOINT_REQUESTED, HOSTNAME
 from apps.executions.objects import held_taint, steering_parameter, steering_webhook
 from apps.executions.replacements import Found, find_replacement
@@ -144,6 +145,8 @@ SHOWN = {
     "create_class": lambda: holding(hold_facts(None, "7")),
     "create_hold": lambda: holding(hold_facts(hold(nominated=""), "7")),
     "nominate_hold": lambda: holding(hold_facts(hold(), "7")),
+    "keep_room": lambda: holding(hold_facts(None, "7", room=RoomFacts(KeptRoom(), "", is_kept=True))),
+    "close_room": lambda: holding(hold_facts(None, "7", room=RoomFacts(KeptRoom(closed_at=NOW), "late"))),
     "delete_hold": lambda: backward(hold_target, StepKind.HOLD_TARGET, hold_facts(None, "7")),
     "ask": lambda: forward(
         checkpoint,

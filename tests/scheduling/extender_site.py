@@ -64,8 +64,16 @@ class Site:
         made.delete()
         Cluster.objects.filter(pk=self.cluster.pk).update(**facts)
         self.cluster.refresh_from_db()
-        app = make_kept_extender(self.cluster)
-        self._await(self._serve(app))
+        self.answer_again()
+
+    def answer_again(self) -> None:
+        self._await(self._serve(make_kept_extender(self.cluster)))
+
+    def silence(self) -> None:
+        """The extender ends."""
+        if self._runner is not None:
+            self._await(self._runner.cleanup())
+            self._runner = None
 
     async def _serve(self, app: web.Application) -> None:
         self._runner = web.AppRunner(app, access_log=None)
@@ -74,9 +82,7 @@ class Site:
         await web.TCPSite(self._runner, "127.0.0.1", self.port, ssl_context=tls).start()
 
     def close(self) -> None:
-        if self._runner is not None:
-            self._await(self._runner.cleanup())
-            self._runner = None
+        self.silence()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
 

@@ -45,6 +45,13 @@ def tell_facts(policy: PlacementPolicy) -> list[Fact]:
         ),
         Fact("Binds", "yes" if policy.binds else "no", "we, not the scheduler" if policy.binds else ""),
         Fact("Asked before preemption", "yes" if policy.preempts else "no"),
+        Fact(
+            "Keeps the room of moved pods",
+            "yes" if policy.keeps_rooms else "no",
+            "where its scheduler is proved to obey; else paper holds"
+            if policy.keeps_rooms
+            else "paper holds",
+        ),
         Fact("Never given out in shares", f"{policy.reserved_mib} MiB", "of each GPU's memory"),
     ]
 

@@ -44,8 +44,15 @@ PURPOSES = {
         "binding pods as the scheduler's extender",
         "The extender cannot bind: the scheduler does, as it does wherever nobody asked for that.",
     ),
+    "obedience.yaml": (
+        "proving that the scheduler obeys the extender",
+        "Holds stay on paper, as they do wherever nobody asked for that.",
+    ),
 }
-OPTIONAL = ("mig.yaml", "fallback.yaml", "trust.yaml", "steering.yaml", "holdings.yaml", "extender.yaml")
+OPTIONAL = (
+    *("mig.yaml", "fallback.yaml", "trust.yaml", "steering.yaml", "holdings.yaml", "extender.yaml"),
+    "obedience.yaml",
+)
 TOLD_AT_MOST = 12
 EVICTION = "pods/eviction"
 USUAL_NAMESPACE = "gpu-defrag"

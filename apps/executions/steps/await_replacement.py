@@ -1,7 +1,7 @@
 """Step ``await_replacement``: the owner's new pod lands on the target and becomes Ready there.
 
 Effects, each where a look shows it missing: strangers that our gate caught are freed; the target is nominated
-for the replacement; the hold is deleted; one patch pins the replacement to the target and drops our gate.
+for the replacement; the hold goes; one patch pins the replacement to the target and drops our gate.
 Where a taint keeps the target that patch adds the toleration, and there is no nomination and no hold.
 A replacement that came ungated is taken if it lands on the target. Elsewhere it does not count, but where it
 stands Ready and takes nothing that the plan keeps, its step is left behind; otherwise a person is told.
@@ -16,8 +16,9 @@ from typing import Any
 from apps.executions.admissions import open_again
 from apps.executions.context import Context
 from apps.executions.decisions import Decision, act, done, moot, stop, wait, wait_long
-from apps.executions.holds import delete_hold, look_at_hold, unique_hostname, why_still_kept
-from apps.executions.models import Steering, Step
+from apps.executions.holds import give_over, own_hold, send_hold_effect, unique_hostname, why_still_kept
+from apps.executions.kept_rooms import open_room_of
+from apps.executions.models import KeptRoom, Steering, Step
 from apps.executions.objects import nomination, pin_and_ungate, tolerates_held, toleration_patch, ungate
 from apps.executions.replacements import Found, find_replacement, is_pinned
 from apps.executions.room import look_at_room_of
@@ -65,6 +66,7 @@ class Facts:
     left_by_itself: bool = False
     kept_by: tuple[str, ...] = ()
     kept: frozenset[str] = frozenset()
+    room: KeptRoom | None = None
 
 
 def observe(context: Context, step: Step) -> Facts:
@@ -84,7 +86,7 @@ def observe(context: Context, step: Step) -> Facts:
     return Facts(
         found,
         context.now,
-        _own_hold(context, params),
+        own_hold(context, params),
         find_lost(context, step, pods) if found.pod is None else None,
         all(uid(pod) != params["uid"] or is_finished(pod) for pod in pods),
         unique_hostname(context, params) if waits else "",
@@ -100,6 +102,7 @@ def observe(context: Context, step: Step) -> Facts:
             for finalizer in pod["metadata"].get("finalizers") or ()
         ),
         frozenset(s.params["node"] for s in context.steps if s.kind in KEEPING) | {params["source"]},
+        open_room_of(context, params),
     )
 
 
@@ -155,10 +158,12 @@ def _decide_unbound(step: Step, facts: Facts, pod: Json, late: bool) -> Decision
         return act("free_pod", f"{name(pod)} cannot be pinned to {target}: freed", seen=seen, pod=pod)
     if kept and not gated and not tolerates_held(pod, kept) and not late:
         return act("let_in", f"{name(pod)} came ungated: let onto {target}", seen=seen, pod=pod)
-    if not kept and nominated(pod) != target and (gated or facts.hold is not None):
+    holds = facts.hold is not None or facts.room is not None
+    if not kept and nominated(pod) != target and (gated or holds):
         return act("nominate", f"{target} is kept for {name(pod)}", seen=seen, pod=pod)
-    if facts.hold is not None and not is_leaving(facts.hold):
-        return act("delete_hold", f"the room on {target} is now kept for {name(pod)} itself", hold=facts.hold)
+    given = give_over(facts.hold, facts.room, f"the room on {target} is now kept for {name(pod)} itself")
+    if given is not None:
+        return given
     if gated:
         words = f"pin {name(pod)} to {target} and let it go"
         return act("pin", words, seen=seen if kept else None, pod=pod, hostname=facts.hostname)
@@ -268,8 +273,7 @@ def apply(context: Context, step: Step, decision: Decision) -> None:
     if decision.effect == "open_again":
         open_again(context.lease, arguments["steering"])
         return
-    if decision.effect == "delete_hold":
-        delete_hold(context, arguments["hold"])
+    if send_hold_effect(context, step, decision):
         return
     pod = arguments["pod"]
     if decision.effect == "evict_replacement":
@@ -289,10 +293,3 @@ def apply(context: Context, step: Step, decision: Decision) -> None:
 
 def _sent(step: Step) -> list[str]:
     return list(step.observed.get("sent", []))
-
-
-def _own_hold(context: Context, params: Json) -> Json | None:
-    if params.get("taint"):
-        return None
-    facts = look_at_hold(context, params)
-    return facts.hold if facts.is_ours else None

@@ -1,9 +1,10 @@
 """Step ``hold_target``: room for the replacement is kept on the target before anything is evicted.
 
-Up to four effects, each one only where a look shows that it is missing: our namespace, a priority class
-of the moved pod's rank that never preempts, the paper hold, its nomination.
+Where the cluster's extender keeps it, its word is looked at and nothing is sent. Else up to four effects,
+each one only where a look shows that it is missing: our namespace, a priority class of the moved pod's rank
+that never preempts, the paper hold, its nomination.
 It is done when the target has the room as well: a nomination alone keeps nothing from a pod of a higher rank.
-Undone by deleting the hold.
+Undone by deleting the hold, or by closing the row that the extender reads.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from apps.executions.context import Context
 from apps.executions.decisions import Decision, act, blocked, done, wait_until_gone
 from apps.executions.holds import (
     HoldFacts,
-    delete_hold,
     look_at_hold,
     repair_hold,
     send_hold_effect,
@@ -37,7 +37,7 @@ class Facts:
 
 def observe(context: Context, step: Step) -> Facts:
     hold = look_at_hold(context, step.params)
-    is_there = hold.is_ours and repair_hold(hold, step.params) is None
+    is_there = repair_hold(hold, step.params) is None
     return Facts(
         hold,
         look_at_room(context, step.params, is_opened_later=True) if is_there else "",
@@ -58,11 +58,14 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
             cause="no-room",
             retry_seconds=2,
         )
-    return done(f"room is kept on {step.params['target']}")
+    by = " by the extender, without a paper hold" if facts.hold.room.is_confirmed else ""
+    return done(f"room is kept on {step.params['target']}{by}")
 
 
 def decide_undo(step: Step, facts: Facts) -> Decision:
     hold = facts.hold
+    if hold.room.is_open:
+        return act("close_room", f"give back the room on {step.params['target']}", room=hold.room.row)
     if hold.hold is None:
         return done("no hold of this execution is left")
     if not hold.is_ours:
@@ -73,5 +76,4 @@ def decide_undo(step: Step, facts: Facts) -> Decision:
 
 
 def apply(context: Context, step: Step, decision: Decision) -> None:
-    if not send_hold_effect(context, step, decision):
-        delete_hold(context, decision.arguments["hold"])
+    send_hold_effect(context, step, decision)

@@ -2,7 +2,8 @@
 
 In this order, each where a look shows that it is still there: the webhook configuration or Steering object is
 deleted (by the last of the moves that are steered together), the steering row closed, pods that still carry
-our gate and that no move needs are freed (unpinned), the hold deleted.
+our gate and that no move needs are freed (unpinned), the hold deleted, or the row closed by which the
+extender keeps its room.
 The other use of this kind, taking our cordon off a freed node at the end, is `release_cordon`.
 """
 
@@ -16,8 +17,9 @@ from apps.executions import names
 from apps.executions.admissions import close_steering
 from apps.executions.context import Context
 from apps.executions.decisions import Decision, act, done, wait, wait_until_gone
-from apps.executions.holds import delete_hold, tell_strange_hold
-from apps.executions.models import Steering, Step
+from apps.executions.holds import give_over, send_hold_effect, tell_strange_hold
+from apps.executions.kept_rooms import open_room_of
+from apps.executions.models import KeptRoom, Steering, Step
 from apps.executions.objects import ungate
 from apps.executions.sharing import find_gated, is_needed_by_others, marks_of
 from apps.executions.sightings import is_finished, is_gated, is_leaving, label, migration, name, node_of, uid
@@ -46,6 +48,7 @@ class Facts:
     has_landed: bool = False
     left: tuple[str, ...] = ()
     pinned: tuple[str, ...] = ()
+    room: KeptRoom | None = None
 
 
 def observe(context: Context, step: Step) -> Facts:
@@ -71,7 +74,8 @@ def observe(context: Context, step: Step) -> Facts:
     # While moves go on, another's replacement may carry the same mark and be on its way.
     waiting = find_pinned(pods, marks_of(context, step)) if step.kind == StepKind.STEER else []
     pinned = tuple(f"{params['namespace']}/{name(pod)} to {params['target']}" for pod in waiting)
-    return Facts(configuration, steering, hold, gated, closed_for, has_landed, left, pinned)
+    room = open_room_of(context, params)
+    return Facts(configuration, steering, hold, gated, closed_for, has_landed, left, pinned, room)
 
 
 def find_pinned(pods: Iterable[Json], marks: Collection[str]) -> list[Json]:
@@ -116,10 +120,11 @@ def decide(step: Step, facts: Facts, *, late: bool) -> Decision:
     if facts.gated:
         pod = facts.gated[0]
         return act("free_pod", f"free the gated pod {name(pod)}, unpinned", pod=pod)
+    given = give_over(facts.hold, facts.room, f"give back the room on {step.params['target']}")
+    if given is not None:
+        return given
     if facts.hold is not None:
-        if is_leaving(facts.hold):
-            return wait_until_gone(f"hold {step.params['hold']}")
-        return act("delete_hold", f"give back the room on {step.params['target']}", hold=facts.hold)
+        return wait_until_gone(f"hold {step.params['hold']}")
     if facts.steering is not None and facts.closed_for < SETTLE_SECONDS and not facts.has_landed:
         return wait("looking once more for a late gated pod")
     seen = {"pinned": " and ".join(facts.pinned)} if facts.pinned else {}
@@ -146,5 +151,5 @@ def apply(context: Context, step: Step, decision: Decision) -> None:
     elif decision.effect == "free_pod":
         pod = arguments["pod"]
         gateway.patch_object(PODS, name(pod), ungate(pod), namespace=step.params["namespace"], strategic=True)
-    elif decision.effect == "delete_hold":
-        delete_hold(context, arguments["hold"])
+    else:
+        send_hold_effect(context, step, decision)

@@ -1,8 +1,9 @@
 """Pods that are taken to be on a node before the watch says so. Pure: the caller knows the time.
 
-Three causes: we bound it; a scheduler was just told that this node is its best; its gang was let through and
-this room is kept for it. Each ends when the watch tells where the pod is or that it is gone, when the pod is
-asked about again, or at its deadline. Not in here: what they take of a node (picture).
+Four causes: we bound it; a scheduler was just told that this node is its best; its gang was let through and
+this room is kept for it; an execution keeps room for a pod that is still to be made. Each ends when the watch
+tells where the pod is or that it is gone, when the pod is asked about again, or at its deadline.
+Not in here: what they take of a node (picture).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ class Cause(StrEnum):
     BOUND = "bound"
     TOLD = "told"
     GANG = "gang"
+    ROOM = "room"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from apps.scheduling.extender.options import Options, WhenStale
 from apps.scheduling.extender.picture import Ints, Picture
 from apps.scheduling.extender.policies import POLICIES
 from apps.scheduling.extender.preempting import ROUGHER, choose_victims
+from apps.scheduling.extender.rooms import KeptRooms
 from apps.scheduling.extender.rules import UNKNOWN_NODE, Refusal
 from apps.scheduling.extender.scores import scores_of
 from apps.scheduling.extender.verdicts import MOST_TOP, RecentVerdicts, TopNode, Verdict, VerdictSink
@@ -66,6 +67,7 @@ class Extender:
         self._workload = workload
         self._judge = self._make_judge()
         self._gang_room = gangs.GangRoom()
+        self.rooms = KeptRooms(picture)
 
     def use(self, *, options: Options | None = None, workload: Workload | None = None) -> None:
         """Other options, or another target workload, from the next call on."""
@@ -120,6 +122,8 @@ class Extender:
         own = self._own_place(pod)
         if own and own in known:
             takes[known.index(own)] = self._judge.refusal_of(pod, own) is None
+        for name, refusal in self.rooms.judge(self._judge, pod, known).items():
+            takes[known.index(name)] = refusal is None
         able = rows[takes]
         scores: Ints = np.zeros(len(known), dtype=np.int64)
         top: tuple[TopNode, ...] = ()
@@ -173,6 +177,7 @@ class Extender:
         """Who asks again has no place yet, whatever was assumed."""
         self.picture.expire(now)
         self.picture.release(pod.uid)
+        self.rooms.settle()
 
     def _rows(self, names: list[str]) -> tuple[list[str], Ints, dict[str, Refusal | None]]:
         """The names of nodes that are known, their rows, and what the others are refused for."""
@@ -191,6 +196,7 @@ class Extender:
         own = self._own_place(pod)
         if own and own in names:
             found[own] = self._judge.refusal_of(pod, own)
+        found |= self.rooms.judge(self._judge, pod, names)
         if kept:
             found |= {name: Refusal("", kept[name], True) for name in names if name in kept}
         return found

@@ -7,6 +7,7 @@ when it is offered and its node has another version than the one it was judged a
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,9 +77,9 @@ class Judge:
         for judged in self._shapes.values():
             judged.scored[:] = NEVER
 
-    def refusal_of(self, pod: Pod, name: str) -> Refusal | None:
-        """Of a node as if the pod itself had no place there. Nothing is remembered."""
-        room = self.picture.room_without(name, (pod.uid,))
+    def refusal_of(self, pod: Pod, name: str, *, without: Sequence[str] = ()) -> Refusal | None:
+        """Of a node as if the pod itself had no place there, nor these. Nothing is remembered."""
+        room = self.picture.room_without(name, (pod.uid, *without))
         if room is None:
             return self.refusals[self.unknown]
         demand = demand_of(pod, self.picture.gpu_names)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from datetime import UTC, datetime
 from hmac import compare_digest
@@ -22,8 +23,9 @@ from django.db import DatabaseError, close_old_connections
 from django.utils import timezone
 
 from apps.clusters.models import Cluster
-from apps.executions.kept_nodes import KeptNode, nodes_kept_in
+from apps.executions.kept_nodes import KeptNode, RoomToKeep, nodes_kept_in, rooms_kept_in
 from apps.executions.proving.asking import open_proof_of
+from apps.kube.translate.single import Scenery, read_one_pod
 from apps.placing import services
 from apps.placing.addresses import secret_of
 from apps.placing.models import PlacementPolicy
@@ -35,8 +37,12 @@ from apps.scheduling.extender.kept_verdicts import KeptVerdicts
 from apps.scheduling.extender.options import Options, WhenStale
 from apps.scheduling.extender.program import make_extender
 from apps.scheduling.extender.proofs import ProofBook
+from apps.scheduling.extender.rooms import Room
 
 ROUND_SECONDS, BEAT_SECONDS, PRUNE_SECONDS = 1.0, 4.0, 60.0
+LOOP_SECONDS = 2.0
+"""How long the server's loop may take to work the rooms in; what it has not said by then is not told."""
+Keep = Callable[[Sequence[RoomToKeep]], frozenset[int]]
 logger = structlog.get_logger(__name__)
 
 
@@ -48,6 +54,7 @@ class Keeper:
         self.cluster, self._fixed = cluster, dict(fixed or {})
         self.sink, self.holds, self.proofs = KeptVerdicts(cluster.pk), KeptHolds(), ProofBook()
         self._proof: int | None = None
+        self._rooms: frozenset[int] = frozenset()
         self.policy = placement_policy_of(cluster)
         self._secret = secret_of(self.policy)
         self._started_at = timezone.now()
@@ -81,7 +88,11 @@ class Keeper:
         while True:
             is_last = self._ended.wait(ROUND_SECONDS)
             try:
-                self.do_round(extender, lambda options: loop.call_soon_threadsafe(_use, extender, options))
+                self.do_round(
+                    extender,
+                    lambda options: loop.call_soon_threadsafe(_use, extender, options),
+                    lambda rooms: _on_loop(loop, lambda: keep_rooms(extender, rooms)),
+                )
             except DatabaseError as error:
                 logger.warning("the extender goes on by what it read last", error=type(error).__name__)
             except Exception:  # without this thread no hold would begin or end any more, in silence
@@ -93,8 +104,9 @@ class Keeper:
             if is_last:
                 return
 
-    def do_round(self, extender: Extender, use: Callable[[Options], object]) -> None:
-        """One look at the rows, and one writing. Raises DatabaseError."""
+    def do_round(self, extender: Extender, use: Callable[[Options], object], keep: Keep) -> None:
+        """One look at the rows, and one writing. use, keep: on the thread that answers. Raises
+        DatabaseError."""
         before = self.options
         self.policy = placement_policy_of(self.cluster)
         self._secret = secret_of(self.policy)
@@ -102,6 +114,7 @@ class Keeper:
             use(self.options)
         self._read_holds()
         self._read_proof()
+        self._keep_rooms(keep)
         self.sink.write()
         now = time.monotonic()
         if now >= self._due["beat"]:
@@ -123,6 +136,16 @@ class Keeper:
         if found != self._proof:
             self._proof, self._due["beat"] = found, 0.0
 
+    def _keep_rooms(self, keep: Keep) -> None:
+        """What is kept is said in the same round, and in each while there is any: evictions wait for it.
+        Where pods pass on an old picture nothing is promised."""
+        wanted = rooms_kept_in(self.cluster.pk)
+        if not wanted and not self._rooms:
+            return
+        kept = keep(wanted)
+        self._rooms = kept if self.options.when_stale is WhenStale.REFUSE else frozenset()
+        self._due["beat"] = 0.0
+
     def _beat(self, extender: Extender) -> None:
         age, asked = extender.age(), self.sink.asked_at
         services.note_beat(
@@ -134,6 +157,7 @@ class Keeper:
             holds=sum(len(holds) for holds in self.holds.holds().values()),
             holds_read_at=self._holds_read_at,
             proof=self._proof,
+            rooms=sorted(self._rooms),
         )
 
 
@@ -145,8 +169,42 @@ def make_kept_extender(
     served = make_extender(
         cluster, keeper.options, holds=keeper.holds, sink=keeper.sink, proofs=keeper.proofs
     )
+    keep_rooms(served.extender, rooms_kept_in(cluster.pk))  # before the first call is answered
     served.app.cleanup_ctx.append(keeper.look_after(served.extender))
     return guard(served.app, keeper.knows, is_open=is_open)
+
+
+def _on_loop(loop: asyncio.AbstractEventLoop, act: Callable[[], frozenset[int]]) -> frozenset[int]:
+    """What it says there; nothing where the loop is busy for too long."""
+    told: Future[frozenset[int]] = Future()
+
+    def run() -> None:
+        try:
+            told.set_result(act())
+        except Exception as error:
+            told.set_exception(error)
+
+    loop.call_soon_threadsafe(run)
+    try:
+        return told.result(LOOP_SECONDS)
+    except TimeoutError:
+        return frozenset()
+
+
+def keep_rooms(extender: Extender, rooms: Sequence[RoomToKeep]) -> frozenset[int]:
+    return extender.rooms.replace(
+        Room(
+            one.room_id,
+            one.node,
+            one.owner,
+            # It is counted as a pod on the node; a paper hold that is bound would be none.
+            replace(read_one_pod(one.body, Scenery()), hold=False),
+            one.until.timestamp() if one.until else float("inf"),
+            one.reason,
+        )
+        for one in rooms
+        if one.until is None or one.until.timestamp() > time.time()
+    )
 
 
 def options_of(policy: PlacementPolicy) -> Options:
