@@ -273,7 +273,8 @@ def apply(context: Context, step: Step, decision: Decision) -> None:
     if decision.effect == "open_again":
         open_again(context.lease, arguments["steering"])
         return
-    if send_hold_effect(context, step, decision):
+    if decision.effect in ("delete_hold", "close_room"):
+        send_hold_effect(context, step, decision)
         return
     pod = arguments["pod"]
     if decision.effect == "evict_replacement":
