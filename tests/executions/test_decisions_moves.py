@@ -1,4 +1,4 @@
-"""What the steps of one move decide. No cluster, no database."""
+"""What the steps of one move decide. No cluster; of the database the rooms that an extender keeps: none."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -28,6 +28,7 @@ from apps.executions.undoing import tell_left
 from apps.kube.gateway import PODS
 from tests.executions.things import PARAMS, hold, node, pod, step
 
+pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 GOOD_HOLD = HoldFacts(hold(), "7")
 
