@@ -64,8 +64,11 @@ class Fanout:
             self.listener = None
 
     async def _listen(self) -> None:
-        """Runs while anybody listens. A Redis that goes away is asked for again every second."""
-        while True:
+        """Runs while anybody listens. A Redis that goes away is asked for again every second.
+
+        A connection that breaks while this is cancelled swallows the cancellation, so each round asks whether
+        it is still wanted."""
+        while self.listener is asyncio.current_task():
             client = redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=3)
             try:
                 async with client.pubsub(ignore_subscribe_messages=True) as subscription:

@@ -1,5 +1,6 @@
 """The event stream over a real server: who hears what, heartbeats, and clean ends."""
 
+import asyncio
 import http.client
 import socket
 import threading
@@ -201,3 +202,10 @@ def test_open_streams_hold_no_database_connection(server):
     assert {stream.block() for stream in streams} == {'event: plan\ndata: {"cluster": "east", "plan": 1}'}
     for stream in streams:
         stream.close()
+
+
+def test_a_listener_that_nobody_wants_any_more_ends_even_if_its_cancellation_was_swallowed():
+    async def listen_unwanted():
+        await asyncio.wait_for(events.Fanout()._listen(), 20)
+
+    asyncio.run(listen_unwanted())
