@@ -12,6 +12,7 @@ import json
 import re
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, suppress
 from typing import Any, TypeVar
 
 import redis.asyncio
@@ -34,6 +35,7 @@ from apps.clusters.notices import CHANNEL
 
 TOPIC = re.compile(r"[a-z_]{1,30}")
 HEARTBEAT_SECONDS = 15.0
+CLOSE_SECONDS = 5.0
 LONGEST_QUEUE = 256
 """A stream that lags this many notices behind is closed; its page connects again and reloads."""
 
@@ -49,6 +51,7 @@ class Fanout:
     def __init__(self) -> None:
         self.streams: set[asyncio.Queue[dict[str, Any] | None]] = set()
         self.listener: asyncio.Task[None] | None = None
+        self._ending: set[asyncio.Task[None]] = set()
 
     def join(self) -> asyncio.Queue[dict[str, Any] | None]:
         stream: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue(LONGEST_QUEUE)
@@ -60,6 +63,8 @@ class Fanout:
     def leave(self, stream: asyncio.Queue[dict[str, Any] | None]) -> None:
         self.streams.discard(stream)
         if not self.streams and self.listener is not None:
+            self._ending.add(self.listener)
+            self.listener.add_done_callback(self._ending.discard)
             self.listener.cancel()
             self.listener = None
 
@@ -73,13 +78,17 @@ class Fanout:
             try:
                 async with client.pubsub(ignore_subscribe_messages=True) as subscription:
                     await subscription.subscribe(CHANNEL)
-                    async for message in subscription.listen():
-                        self._hand_out(message["data"])
+                    async with aclosing(subscription.listen()) as messages:
+                        async for message in messages:
+                            self._hand_out(message["data"])
             except redis.RedisError as error:
                 log.warning("the event channel is away", error=str(error))
                 await asyncio.sleep(1)
             finally:
-                await client.aclose()
+                # Also what keeps this task alive while it closes: an event loop refers to tasks weakly.
+                with suppress(TimeoutError, redis.RedisError):
+                    async with asyncio.timeout(CLOSE_SECONDS):
+                        await client.aclose()
 
     def _hand_out(self, data: bytes) -> None:
         notice = _read_notice(data)

@@ -73,7 +73,11 @@ def _tell_obstacle(plan: Plan) -> str:
     """The planner's own words, and the first pod that would have to leave and may not."""
     said = plan.sentence or next((one.reason for one in plan.refused), "Nothing within the limits helps.")
     blocker = next((one for one in plan.refused if one.reason.startswith("On ")), None)
-    return f"{said} {blocker.pod} stays. {blocker.reason}" if blocker else said
+    if blocker is None:
+        return said
+    node, _, why = blocker.reason.removeprefix("On ").partition(": ")
+    why = why[:1].lower() + why[1:] if why.startswith("It") else why
+    return f"{said} {blocker.pod} on {node} stays: {why}"
 
 
 def _list_cuts(cuts: Sequence[Reconfiguration]) -> str:

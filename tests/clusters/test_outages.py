@@ -16,9 +16,10 @@ from django.db import connection
 from apps.clusters import notices, queries, services
 from apps.clusters.models import Cluster
 from console.embedded import die_with_parent
-from tests.cluster_fixtures import ROOT, wait_until
+from tests.cluster_fixtures import wait_until
 from tests.clusters.looking import newest, picture_of, register
 from tests.kube.objects import node
+from tests.nursery import ROOT
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("quick_pictures")]
 

@@ -116,7 +116,7 @@ def test_an_impossible_shape_says_who_stands_in_the_way(viewer, cluster):
     make_picture(cluster, board.snapshot())
     room = text_of(log_in(viewer).get(f"{PAGE}room/?gpus=8"))
     assert "No set of up to 50 moves makes room for it." in room
-    assert "stays. On n-1: Its namespace is protected." in room
+    assert "on n-1 stays: its namespace is protected." in room
 
 
 def test_a_workload_that_waits_is_judged_by_all_its_own_rules(viewer, picture):

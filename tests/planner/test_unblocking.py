@@ -22,7 +22,7 @@ def test_the_pods_to_move_and_the_node_that_gets_free_are_named():
 def test_who_stays_is_named_when_nothing_helps():
     seen = cluster("a1 A.......", waiting("ml/train", gpus=8))
     plan = plan_unlock(seen, workload="ml/train", max_moves=5, deadline=never)
-    assert tell_unblocking(plan).endswith("team/a1-A stays. On a1: Its owner protects it.")
+    assert tell_unblocking(plan).endswith("team/a1-A on a1 stays: its owner protects it.")
 
 
 def test_of_a_plan_of_layouts_each_workload_is_told_its_own_part():

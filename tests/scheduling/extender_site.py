@@ -44,8 +44,6 @@ class Site:
         policy = PlacementPolicy.objects.create(cluster=self.cluster, weight=100, is_ignorable=False)
         prefix = url_prefix_of(policy, shows_secret=True)
         told = make_configuration(policy, prefix, ["nvidia.com/gpu"], kubeconfig=kubeconfig_file)
-        if kubeconfig_file:
-            told["leaderElection"] = {"leaderElect": False}
         self.configuration = folder / "scheduler.yaml"
         self.configuration.write_text(yaml.safe_dump(told))
         self.prefix = prefix

@@ -12,7 +12,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.cluster_fixtures import ROOT, wait_until
+from tests.cluster_fixtures import wait_until
+from tests.nursery import ROOT
 
 KUBECTL = Path(sys.executable).parent / "kubectl"
 SHOWN_LINES = 14

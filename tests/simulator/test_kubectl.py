@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.cluster_fixtures import ROOT
+from tests.nursery import ROOT
 from tests.simulator.kubectl_tour import STEPS, run
 
 

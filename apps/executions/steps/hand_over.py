@@ -108,11 +108,11 @@ def _decide_open(step: Step, facts: Facts, node: Json) -> Decision:
         )
     is_placed = not facts.waiting or facts.bound >= params["wanted"]
     if is_placed and _is_tainted(node, params):
-        return act("untaint", f"{params['display']} has its nodes", node=node)
+        return act("untaint", f"{params['node']} is handed over to {params['display']}", node=node)
     if keeps_out(node, params["taint"]):
         return _let_in(step, facts) or wait(f"waiting for {params['display']} to be bound", **KEPT)
     if is_placed:
-        return done(f"{params['display']} has its nodes", bound=facts.bound)
+        return done(f"{params['node']} is handed over to {params['display']}", bound=facts.bound)
     if "untaint" in sent:
         # Given up at the deadline, and a person looks again. Others may have come: it is not shut anew.
         return wait(f"{params['node']} is open to anybody; waiting to see {params['display']} bound")
@@ -132,7 +132,7 @@ def _decide_late(step: Step, facts: Facts, node: Json) -> Decision:
     if facts.is_behind_cordon():
         return act("uncordon", "the deadline of the hand-over has passed", node=node)
     if not facts.waiting or facts.bound >= params["wanted"]:
-        return done(f"{params['display']} has its nodes", bound=facts.bound)
+        return done(f"{params['node']} is handed over to {params['display']}", bound=facts.bound)
     return stop(
         f"{params['display']} did not start on {params['node']} before the deadline: our taint and cordon "
         "were taken off, and anybody may use the node now.",

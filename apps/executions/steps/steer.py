@@ -61,8 +61,9 @@ def why_not_in_force(context: Context, params: Json) -> str:
     if found is None or is_leaving(found):
         return f"{what} is gone."
     row = Steering.objects.filter(name=params["steering"]).first()
-    if not is_as_made(context, params, found, _address(context, row)):
-        return f"{what} was changed by somebody: the replacement could land anywhere."
+    if different := what_differs(context, params, found, _address(context, row)):
+        which = ", ".join(different)
+        return f"{what} was changed by somebody ({which}): the replacement could land anywhere."
     return ""
 
 
@@ -72,15 +73,24 @@ def _address(context: Context, row: Steering | None) -> str:
 
 def is_as_made(context: Context, params: Json, found: Json, address: str) -> bool:
     """All that decides whose pods are gated, and by whom. What an API server adds by itself may be there."""
+    return not what_differs(context, params, found, address)
+
+
+def what_differs(context: Context, params: Json, found: Json, address: str) -> list[str]:
+    """Names of what is not as this step puts it; never what it says, since the address holds a secret."""
     if label(found, names.OWNED) != context.owned:
-        return False
+        return [f"label {names.OWNED}"]
     if form_of(params) == Form.PARAMETER:
-        return bool(found.get("spec") == steering_parameter(params, owned="", deadline="")["spec"])
-    made = steering_webhook(params, owned="", address=address, ca_bundle=context.place.ca_bundle)["webhooks"]
+        spec = steering_parameter(params, owned="", deadline="")["spec"]
+        return [] if found.get("spec") == spec else ["spec"]
+    (made,) = steering_webhook(params, owned="", address=address, ca_bundle=context.place.ca_bundle)[
+        "webhooks"
+    ]
     hooks = found.get("webhooks") or []
-    if len(hooks) != len(made) or hooks[0].get("objectSelector"):
-        return False
-    return {key: hooks[0].get(key) for key in made[0]} == made[0]
+    if len(hooks) != 1:
+        return [f"{len(hooks)} webhooks instead of 1"]
+    strange = ["objectSelector"] if hooks[0].get("objectSelector") else []
+    return strange + [key for key in made if hooks[0].get(key) != made[key]]
 
 
 def _is_proved(context: Context, step: Step) -> bool:
