@@ -107,7 +107,7 @@ def test_where_nothing_helps_why_it_waits_is_said_once(viewer, cluster):
     assert "It wants 8 A100s, 4 are free." in text_of(client.get(QUEUE))
     key = client.get(f"{QUEUE[:-1]}.json").json()["pending"][0]["workload"]
     said = text_of(client.get(f"{QUEUE}unblocking/", {"workload": key}))
-    assert said.startswith("No set of up to 50 moves makes room for it. serving/chat-api-0 stays.")
+    assert said.startswith("No set of up to 50 moves makes room for it. serving/chat-api-0 on n-1 stays: its")
 
 
 def test_one_workload_may_ask_for_preemption_where_the_policy_allows_it(planner, admin, picture, cluster):
